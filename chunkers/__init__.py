@@ -1,0 +1,1 @@
+"""Text in, chunks out. Knows nothing of git, Postgres or CocoIndex."""

@@ -1,0 +1,1 @@
+"""The way of a commit: config, git, select, chunk, embed, publish."""

@@ -1,0 +1,51 @@
+"""The errors that reach a user. Each message is one line: what happened, to what, and what to do next.
+
+GitstrataError                 exit code 1
+├── UsageError                 exit code 2: the request or the configuration is wrong
+│   └── SchemaMismatch         this program and the database do not fit each other
+├── SourceError                a repository, revision or remote cannot be read
+├── DatabaseError              Postgres cannot be reached, started or used
+├── EmbedderError              the embedding model or provider failed
+├── Busy                       another run holds the branch
+└── Interrupted                the user stopped the run (exit code 130)
+"""
+
+from __future__ import annotations
+
+
+class GitstrataError(Exception):
+    """Base of everything this program reports to a user in one line."""
+
+    exit_code = 1
+
+
+class UsageError(GitstrataError):
+    """The request or the configuration is wrong; running it again unchanged cannot help."""
+
+    exit_code = 2
+
+
+class SchemaMismatch(UsageError):
+    """The database schema is newer or older than this program, or was filled by another model."""
+
+
+class SourceError(GitstrataError):
+    """A repository, a revision or a remote cannot be read."""
+
+
+class DatabaseError(GitstrataError):
+    """Postgres cannot be reached, started or used."""
+
+
+class EmbedderError(GitstrataError):
+    """The embedding model cannot be loaded, or it failed or returned unusable vectors."""
+
+
+class Busy(GitstrataError):
+    """Another run works on the same branch of the same repository."""
+
+
+class Interrupted(GitstrataError):
+    """The user stopped the run."""
+
+    exit_code = 130

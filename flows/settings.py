@@ -1,0 +1,58 @@
+"""The only reader of the environment."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT_STATE = Path("/var/lib/gitstrata")  # root's home is usually closed to the user that runs Postgres
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where things are kept and which database and model are used."""
+
+    home: Path  # mirrors, scratch, and the embedded server unless root runs it
+    server_dir: Path  # data directory and logs of the embedded Postgres
+    dsn: str | None  # None = the embedded server
+    model: str  # "" = the static model shipped with the package; else a sentence-transformers name or folder
+    postgres_bin: Path | None  # GITSTRATA_PG_BIN: a bin folder to use instead of the wheel's
+
+    @property
+    def scratch(self) -> Path:
+        return self.home / "scratch"
+
+    @property
+    def mirrors(self) -> Path:
+        return self.home / "mirrors"
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """Read ``GITSTRATA_HOME``, ``GITSTRATA_DSN``, ``GITSTRATA_MODEL`` and ``GITSTRATA_PG_BIN``."""
+    env = os.environ if environ is None else environ
+    home = _home(env)
+    return Settings(
+        home=home,
+        server_dir=_server_dir(home),
+        dsn=env.get("GITSTRATA_DSN") or None,
+        model=env.get("GITSTRATA_MODEL", ""),
+        postgres_bin=Path(env["GITSTRATA_PG_BIN"]).expanduser() if env.get("GITSTRATA_PG_BIN") else None,
+    )
+
+
+def _home(env: Mapping[str, str]) -> Path:
+    if env.get("GITSTRATA_HOME"):
+        return Path(env["GITSTRATA_HOME"]).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("gitstrata", appauthor=False)).absolute()
+
+
+def _server_dir(home: Path) -> Path:
+    """Return the folder of the embedded server: below ``home``, or for root below /var/lib, one per home."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return ROOT_STATE / hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
+    return home / "postgres"

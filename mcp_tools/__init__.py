@@ -1,0 +1,1 @@
+"""Query, rank, render; the MCP server and the command line."""
