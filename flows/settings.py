@@ -56,3 +56,19 @@ def _server_dir(home: Path) -> Path:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return ROOT_STATE / hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
     return home / "postgres"
+
+
+_GIT_KEPT = (
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_SSL_",
+    "GIT_PROXY_",
+    "GIT_HTTP_",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+)
+
+
+def git_environment() -> dict[str, str]:
+    """Return the environment for git children, without variables that point git at another repository or index."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k.startswith(_GIT_KEPT)}

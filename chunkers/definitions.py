@@ -1,0 +1,186 @@
+"""Runs a language's queries over a parsed file and returns its definitions as a forest, in document order.
+
+Only captured nodes cross into Python, nesting follows from byte ranges, and nothing recurses: 16,000 nested braces are
+real input. How chunks are made of definitions is no concern of this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+import tree_sitter
+
+from chunkers.languages import Grammar
+from chunkers.naming import clean_name, doc_of, lead_row, name_from_signature, qualify, signature_of
+
+CLASS, METHOD, SPACE, CONST = "class", "method", "space", "const"
+
+
+@dataclass(slots=True, eq=False)
+class Definition:
+    """Something named. Offsets are bytes, rows 0-based and inclusive, ``lead`` the first row of docs or decorators."""
+
+    group: str  # class, method, space (qualifies names only) or const (a symbol without a chunk)
+    kind: str
+    pattern: int
+    start: int
+    end: int
+    first: int
+    last: int
+    lead: int
+    body: int | None = None
+    body_row: int | None = None
+    raw_name: str = ""
+    owner: str = ""
+    name: str = ""  # qualified
+    anchor: str = ""
+    signature: str = ""
+    doc: str = ""
+    depth: int = 0
+    is_twin: bool = False  # a second name of its parent: ``typedef struct a {} b``
+    parent: Definition | None = None
+    children: list[Definition] = field(default_factory=list)
+
+    @property
+    def has_body(self) -> bool:
+        return self.body is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What the queries found: outermost definitions, all of them in order, and the row ranges of imports."""
+
+    roots: list[Definition]
+    all: list[Definition]
+    imports: list[tuple[int, int]]
+
+
+@cache
+def query_source(grammar: Grammar) -> str:
+    """Return the text of a grammar's query files."""
+    folder = files("chunkers") / "queries"
+    return "\n".join((folder / f"{name}.scm").read_text("utf-8") for name in grammar.queries)
+
+
+@cache
+def load(grammar: Grammar) -> tuple[tree_sitter.Language, tree_sitter.Query]:
+    """Return the grammar and its compiled query; raise ImportError or QueryError if they do not fit together."""
+    language = grammar.load()
+    return language, tree_sitter.Query(language, query_source(grammar))
+
+
+def find_definitions(grammar: Grammar, root: tree_sitter.Node, source: bytes, lines: Sequence[str]) -> Outline:
+    """Return the outline of a parsed file."""
+    _, query = load(grammar)
+    found: dict[tuple[int, int], Definition] = {}
+    outer: dict[tuple[int, int], tree_sitter.Node] = {}
+    imports: list[tuple[int, int]] = []
+    for pattern, captures in tree_sitter.QueryCursor(query).matches(root):
+        if "import" in captures:
+            imports.extend((node.start_point.row, _last_row(node)) for node in captures["import"])
+        elif "outer" in captures:
+            inner = captures["inner"][0]
+            outer[inner.start_byte, inner.end_byte] = captures["outer"][0]
+        else:
+            _collect(found, pattern, captures, source)
+    for key, node in outer.items():
+        if key in found:
+            found[key].lead = node.start_point.row
+    ordered = _without_twins(sorted(found.values(), key=lambda d: (d.start, -d.end, d.pattern)))
+    roots = _nest(ordered)
+    _describe(ordered, grammar, source, lines)
+    return Outline(roots, ordered, sorted(set(imports)))
+
+
+def _collect(
+    found: dict[tuple[int, int], Definition], pattern: int, captures: dict[str, list[tree_sitter.Node]], source: bytes
+) -> None:
+    """Keep the definition of a match; of several patterns for one node the first says what it is."""
+    label = next(name for name in captures if "." in name)
+    node = captures[label][0]
+    key = node.start_byte, node.end_byte
+    group, _, kind = label.partition(".")
+    made = found.get(key)
+    if made is None or pattern < made.pattern:
+        first = node.start_point.row
+        fresh = Definition(group, kind, pattern, *key, first=first, last=_last_row(node), lead=first)
+        if made is not None:
+            fresh.body, fresh.body_row, fresh.raw_name, fresh.owner = (
+                made.body,
+                made.body_row,
+                made.raw_name,
+                made.owner,
+            )
+        made = found[key] = fresh
+    if made.body is None and "body" in captures:
+        made.body, made.body_row = captures["body"][0].start_byte, captures["body"][0].start_point.row
+    if not made.raw_name and "name" in captures:
+        made.raw_name = _text(captures["name"][0], source)
+    if not made.owner and "owner" in captures:
+        made.owner = _text(captures["owner"][0], source)
+
+
+def _text(node: tree_sitter.Node, source: bytes) -> str:
+    return source[node.start_byte : min(node.end_byte, node.start_byte + 1_200)].decode("utf-8", "replace")
+
+
+def _last_row(node: tree_sitter.Node) -> int:
+    """Return the node's last row; one that ends with its line's LF does not reach into the next."""
+    end = node.end_point
+    return end.row - 1 if end.column == 0 and end.row > node.start_point.row else end.row
+
+
+def _without_twins(ordered: list[Definition]) -> list[Definition]:
+    """Turn a second definition with the same body into a mere symbol."""
+    bodies: set[int] = set()
+    for definition in ordered:
+        if definition.body is not None and definition.body in bodies:
+            definition.group, definition.body, definition.is_twin = CONST, None, True
+        elif definition.body is not None:
+            bodies.add(definition.body)
+    return ordered
+
+
+def _nest(ordered: list[Definition]) -> list[Definition]:
+    roots: list[Definition] = []
+    stack: list[Definition] = []
+    for definition in ordered:
+        while stack and definition.end > stack[-1].end:
+            stack.pop()
+        parent = stack[-1].parent if stack and definition.is_twin else stack[-1] if stack else None
+        if parent is not None:
+            definition.parent, definition.depth = parent, parent.depth + 1
+            parent.children.append(definition)
+        else:
+            roots.append(definition)
+        if definition.group != CONST:
+            stack.append(definition)
+    return roots
+
+
+def _describe(ordered: list[Definition], grammar: Grammar, source: bytes, lines: Sequence[str]) -> None:
+    """Fill in names, signatures, docs and lead rows, parents before children."""
+    counts: dict[str, int] = {}
+    floors: dict[int, int] = {}
+    for definition in ordered:
+        parent = definition.parent
+        floor = floors.get(id(parent), 0 if parent is None else parent.first + 1)
+        definition.lead = lead_row(lines, min(definition.lead, definition.first), floor, grammar.comments)
+        floors[id(parent)] = definition.last + 1
+        is_type = definition.group in (CONST, CLASS)
+        definition.signature = signature_of(source, definition.start, definition.body, definition.end, is_type=is_type)
+        raw = definition.raw_name or name_from_signature(definition.signature, definition.kind)
+        name = clean_name(raw, definition.kind)
+        owner = clean_name(definition.owner, "") if definition.owner else ""
+        definition.name = qualify(parent.name if parent else "", owner, name)
+        if definition.kind == "default":
+            definition.kind = "class" if definition.group == CLASS else "function"
+        if definition.kind == "function" and parent is not None and parent.group == CLASS:
+            definition.kind = "method"
+        count = counts[definition.name] = counts.get(definition.name, 0) + 1
+        definition.anchor = definition.name if count == 1 else f"{definition.name}@{count}"
+        if definition.group != CONST:
+            definition.doc = doc_of(lines, definition.lead, definition.first, source, definition.body, grammar.comments)

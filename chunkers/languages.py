@@ -1,0 +1,190 @@
+"""The table of languages: one row a language, and how a file's name or first line leads to a row.
+
+Adding a language with a grammar is a row in ``_GRAMMARS``, a query file and a fixture. It must not know what a cut is.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.metadata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Literal
+
+import tree_sitter
+from identify import identify
+from identify.extensions import EXTENSIONS, EXTENSIONS_NEED_BINARY_CHECK, NAMES
+from identify.interpreters import INTERPRETERS
+
+Category = Literal["code", "docs", "data", "other text"]
+How = Literal["tree", "markdown", "rst", "asciidoc", "plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """Where a tree-sitter grammar and its queries come from: a pinned wheel and files of ``chunkers/queries``."""
+
+    module: str
+    function: str
+    queries: tuple[str, ...]
+    comments: Literal["slash", "hash"]  # what the lines before a definition must look like to be its documentation
+
+    @property
+    def wheel(self) -> str:
+        return self.module.replace("_", "-")
+
+    def load(self) -> tree_sitter.Language:
+        """Import the wheel and return its grammar; raise ImportError if it is not installed."""
+        return tree_sitter.Language(getattr(importlib.import_module(self.module), self.function)())
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """One row: a name for filters, a category for ranking and the way it is cut."""
+
+    name: str
+    category: Category
+    how: How = "plain"
+    grammar: Grammar | None = None
+
+
+def _grammar(module: str, *queries: str, function: str = "language", hash_comments: bool = False) -> Grammar:
+    return Grammar(f"tree_sitter_{module}", function, queries, "hash" if hash_comments else "slash")
+
+
+_GRAMMARS: dict[str, Grammar] = {
+    "python": _grammar("python", "python", hash_comments=True),
+    "javascript": _grammar("javascript", "ecma", "javascript"),
+    "jsx": _grammar("javascript", "ecma", "javascript"),
+    "typescript": _grammar("typescript", "ecma", "typescript", function="language_typescript"),
+    "tsx": _grammar("typescript", "ecma", "typescript", function="language_tsx"),
+    "go": _grammar("go", "go"),
+    "java": _grammar("java", "java"),
+    "rust": _grammar("rust", "rust"),
+    "c": _grammar("c", "c"),
+    "cpp": _grammar("cpp", "c", "cpp"),
+}
+_PROSE: dict[str, How] = {"markdown": "markdown", "mdx": "markdown", "rst": "rst", "asciidoc": "asciidoc"}
+
+# Tags of `identify` that are one language under another name here; the first that a file carries wins.
+_TAG_NAMES: dict[str, str] = {
+    "c": "c",
+    "c++": "cpp",
+    "pyi": "python",
+    "python": "python",
+    "python2": "python",
+    "python3": "python",
+    "javascript": "javascript",
+    "jsx": "jsx",
+    "ts": "typescript",
+    "tsx": "tsx",
+    "jupyter": "jupyter",
+    "c#": "csharp",
+    "f#": "fsharp",
+    "bash": "shell",
+    "sh": "shell",
+    "zsh": "shell",
+    "ksh": "shell",
+    "dash": "shell",
+    "shell": "shell",
+    "svg": "svg",
+    "cargo-lock": "toml",
+    "go-mod": "go-mod",
+    "plain-text": "text",
+}
+# Extensions that `identify` does not know yet.
+_EXTENSIONS: dict[str, str] = {"mts": "typescript", "cts": "typescript", "markdown": "markdown", "mdx": "mdx"}
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_NO_LANGUAGE = _set(
+    "text binary file directory symlink socket executable non-executable header image audio video archive "
+    "plain-text font"
+)
+_DOCS = _set("markdown mdx rst asciidoc tex org textile pod rd typst creole man")
+_DATA = _set(
+    "json json5 jsonl ndjson yaml toml ini csv tsv xml svg plist jupyter properties geojson topojson webmanifest po pot "
+    "go-sum cargo-lock pem diff gettext bib edn eyaml sld xsd dtd wsdl jsonnet gpx kml"
+)
+_OTHER = _set(
+    "text gitignore gitattributes gitconfig gitmodules dockerignore npmignore editorconfig mailmap codeowners "
+    "hgrc cfg license dotenv inc"
+)
+
+DEFAULT = Language("text", "other text")
+
+
+def detect(filename: str) -> Language:
+    """Return the language that a file's name tells; "text" if it tells none. Folders are ignored."""
+    name = filename.rsplit("/", 1)[-1]
+    known = _EXTENSIONS.get(PurePosixPath(name).suffix.lstrip(".").lower())
+    return get(known) if known else _of_tags(identify.tags_from_filename(name))
+
+
+def by_shebang(first_line: str) -> Language | None:
+    """Return the language of the interpreter that a ``#!`` line names, None without one that is known."""
+    words = first_line[2:].split() if first_line.startswith("#!") else []
+    if words and words[0].rsplit("/", 1)[-1] == "env":
+        words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
+    if not words:
+        return None
+    language = _of_tags(identify.tags_from_interpreter(words[0].rsplit("/", 1)[-1]))
+    return None if language is DEFAULT else language
+
+
+def get(name: str) -> Language:
+    """Return the row of a language; raise KeyError, naming the nearest one, if there is none."""
+    try:
+        return _table()[name]
+    except KeyError:
+        near = difflib.get_close_matches(name, _table(), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise KeyError(f"unknown language {name!r}{hint}") from None
+
+
+def names() -> tuple[str, ...]:
+    """Return every language name that a filter may use, sorted."""
+    return tuple(sorted(_table()))
+
+
+def _of_tags(tags: Iterable[str]) -> Language:
+    found = set(tags)
+    for tag, name in _TAG_NAMES.items():
+        if tag in found:
+            return get(name)
+    specific = sorted(found - _NO_LANGUAGE)
+    return get(specific[0]) if specific else DEFAULT
+
+
+def _category(name: str) -> Category:
+    if name in _DOCS:
+        return "docs"
+    if name in _DATA:
+        return "data"
+    return "other text" if name in _OTHER else "code"
+
+
+@cache
+def _table() -> dict[str, Language]:
+    sources = (*EXTENSIONS.values(), *EXTENSIONS_NEED_BINARY_CHECK.values(), *NAMES.values(), *INTERPRETERS.values())
+    tags = {tag for tags in sources for tag in tags} - _NO_LANGUAGE - set(_TAG_NAMES)
+    plain = tags | set(_TAG_NAMES.values()) | set(_EXTENSIONS.values()) | set(_PROSE)
+    rows = {name: Language(name, _category(name), _PROSE.get(name, "plain")) for name in plain}
+    rows |= {name: Language(name, "code", "tree", grammar) for name, grammar in _GRAMMARS.items()}
+    rows[DEFAULT.name] = DEFAULT
+    return rows
+
+
+@cache
+def grammar_version(grammar: Grammar) -> str:
+    """Return the version of the grammar's wheel, "absent" if it is not installed."""
+    try:
+        return importlib.metadata.version(grammar.wheel)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"

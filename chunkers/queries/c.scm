@@ -1,0 +1,18 @@
+; C, and the part of C++ that is C. Names that no pattern reaches are read from the signature.
+(function_definition
+  declarator: [
+    (function_declarator declarator: (_) @name)
+    (pointer_declarator declarator: (function_declarator declarator: (_) @name))
+    (pointer_declarator declarator: (pointer_declarator declarator: (function_declarator declarator: (_) @name)))]
+  body: (_) @body) @method.function
+(function_definition body: (compound_statement) @body) @method.function
+(type_definition type: (struct_specifier body: (_) @body) declarator: (type_identifier) @name) @class.struct
+(type_definition type: (union_specifier body: (_) @body) declarator: (type_identifier) @name) @class.union
+(type_definition type: (enum_specifier body: (_) @body) declarator: (type_identifier) @name) @class.enum
+(struct_specifier name: (_) @name body: (_) @body) @class.struct
+(union_specifier name: (_) @name body: (_) @body) @class.union
+(enum_specifier name: (_) @name body: (_) @body) @class.enum
+(type_definition declarator: (type_identifier) @name) @const.type
+(preproc_function_def name: (_) @name) @const.macro
+(preproc_def name: (_) @name) @const.macro
+(preproc_include) @import

@@ -1,0 +1,106 @@
+"""Bytes of a blob to text and facts. Only LF ends a line; a NUL is removed, every other character stays."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import asdict, dataclass
+from typing import Any
+
+FACTS_VERSION = 1
+_SAMPLE = 8000  # bytes that git looks at, too
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_COOKIE = re.compile(rb"^[ \t\f]*(?:#|//|/\*|--|;|%|\").*?coding[:=][ \t]*([-\w.]+)")
+_CONTROL = bytes(b for b in range(32) if b not in b"\t\n\r\f\x08\x1b")
+_LFS = b"version https://git-lfs.github.com/spec/v1\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What selection needs to know of a blob, so that it need not be read again."""
+
+    version: int = FACTS_VERSION
+    read: bool = True  # False: only its size is known
+    binary: bool = False
+    lfs: bool = False
+    encoding: str = "utf-8"
+    replaced: int = 0  # undecodable bytes, each shown as U+FFFD
+    characters: int = 0
+    lines: int = 0
+    longest_line: int = 0  # in characters
+    shebang: str = ""  # the first line, if it names an interpreter
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a value for a jsonb column."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Facts | None:
+        """Return the facts, or None if another version of this program wrote them."""
+        return cls(**value) if value.get("version") == FACTS_VERSION else None
+
+
+def decode(raw: bytes) -> tuple[str, Facts]:
+    """Return the text of ``raw`` and its facts; the text is "" where the facts say binary or LFS."""
+    if raw.startswith(_LFS) and len(raw) < 1024:
+        return "", Facts(lfs=True)
+    encoding, start = _encoding(raw)
+    if not encoding:
+        return "", Facts(binary=True, encoding="")
+    text = raw[start:].decode(encoding, errors="replace")
+    replaced = text.count("\ufffd") if encoding != "utf-8" or "\ufffd" in text else 0
+    text = text.replace("\0", "")
+    lines = text.split("\n")
+    return text, Facts(
+        encoding=encoding,
+        replaced=replaced,
+        characters=len(text),
+        lines=len(lines) - (lines[-1] == ""),
+        longest_line=max(map(len, lines)),
+        shebang=lines[0][:200].rstrip("\r") if text.startswith("#!") else "",
+    )
+
+
+def _encoding(raw: bytes) -> tuple[str, int]:
+    """Return (encoding, bytes of its mark); ("", 0) for what is no text."""
+    for mark, name in _BOMS:
+        if raw.startswith(mark):
+            return name, len(mark)
+    sample = raw[:_SAMPLE]
+    if sample.count(0) and (wide := _unmarked_utf16(sample)):
+        return wide, 0
+    if len(sample) - len(sample.translate(None, _CONTROL)) > len(sample) // 20:
+        return "", 0
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return _legacy(raw), 0
+    return "utf-8", 0
+
+
+def _unmarked_utf16(sample: bytes) -> str:
+    half = len(sample) // 2
+    for name, zeros in (("utf-16-le", sample[1::2]), ("utf-16-be", sample[::2])):
+        if half and zeros.count(0) > half * 0.7 and sample.count(0) - zeros.count(0) < half // 50 + 1:
+            return name
+    return ""
+
+
+def _legacy(raw: bytes) -> str:
+    """Return the declared encoding, else the likeliest one, else UTF-8 with replacements."""
+    for line in raw.split(b"\n", 2)[:2]:
+        if cookie := _COOKIE.match(line):
+            try:
+                return codecs.lookup(cookie.group(1).decode("ascii", "replace")).name
+            except LookupError:
+                break
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(raw[:65536], threshold=0.2).best()
+    return best.encoding if best is not None else "utf-8"

@@ -1,0 +1,183 @@
+"""The CocoIndex flow: read a blob, decode it, cut it, embed texts never seen, write its rows.
+
+One component a blob, so that a bad file fails alone; batches of embeddings and of rows span blobs. Nothing here is
+durable but the rows in Postgres: the engine's own state lives in a scratch folder that is removed after the run, and
+the sink needs no previous state. Vectors never pass through the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+os.environ["COCOINDEX_DISABLE_USAGE_TRACKING"] = "1"  # before the import, which would report itself
+
+import cocoindex as coco
+
+from chunkers import cut
+from chunkers.chunk import Cut
+from flows import select
+from flows.decode import Facts, decode
+from flows.errors import GitstrataError, SourceError
+from flows.git import ObjectReader
+from flows.store.connect import Connection
+from flows.store.cuts import BlobRows, BlobTask, CutKey, CutRows, write_blobs
+from flows.store.texts import TextStore, text_hash
+
+SLICE = 20_000  # blobs mounted at once: about 4 kB of memory each
+IN_FLIGHT = 64  # components at work at once; each holds one file's text and cuts
+EMBED_BATCH = 64  # blobs whose texts go to the database and the model together
+
+
+@dataclass(slots=True)
+class Flow:
+    """What the components of a run share, and what they find out."""
+
+    reader: ObjectReader
+    texts: TextStore
+    connection: Connection  # of the sink; the text store has its own
+    rules: select.Rules
+    broken: frozenset[int]  # cuts to be written anew
+    on_blob: Callable[[], None] = lambda: None
+    facts: dict[str, Facts] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)  # object id -> reason: bad content, not a bad world
+    world: list[BaseException] = field(default_factory=list)  # the first one ends the run
+    cut_seconds: float = 0.0
+
+    @coco.fn.as_async(batching=True, max_batch_size=EMBED_BATCH, runner=coco.GPU)
+    def ensure_texts(self, batch: list[tuple[str, ...]]) -> list[tuple[int, ...]]:
+        """Return the ids of each blob's texts, in order. Runs in one thread of its own, one batch at a time."""
+        ids = self.texts.ensure(text for texts in batch for text in texts)
+        return [tuple(ids[text_hash(text)] for text in texts) for texts in batch]
+
+
+_FLOW = coco.ContextKey[Flow]("gitstrata/flow")
+
+
+class _BlobSink:
+    """A target that needs no memory: what is declared is written, what is there already stays."""
+
+    def __init__(self) -> None:
+        self._sink = coco.TargetActionSink[BlobRows].from_async_fn(self._write)
+
+    def reconcile(
+        self, key: str, desired: BlobRows | coco.NonExistenceType, previous: Collection[bytes], may_be_missing: bool, /
+    ) -> coco.TargetReconcileOutput[BlobRows, bytes] | None:
+        if coco.is_non_existence(desired):
+            return None
+        return coco.TargetReconcileOutput(desired, self._sink, b"")
+
+    async def _write(self, context: coco.ContextProvider, blobs: Sequence[BlobRows]) -> None:
+        flow = context.get(_FLOW)
+        await asyncio.to_thread(write_blobs, flow.connection, blobs, flow.broken)
+
+
+_BLOBS = coco.register_root_target_states_provider("gitstrata/blob", _BlobSink())
+
+
+@coco.fn
+async def process_blob(task: BlobTask) -> None:
+    """Read, decode, cut and embed one blob, and declare its rows."""
+    flow = coco.use_context(_FLOW)
+    if flow.world:
+        return
+    try:
+        blob, cuts = _cut_blob(flow, task)
+    except Exception as error:  # whatever the content did to a decoder or chunker: this file fails, no other
+        flow.failed[task.oid] = str(error) if isinstance(error, GitstrataError) else f"{type(error).__name__}: {error}"
+        flow.on_blob()
+        return
+    texts = tuple(chunk.text for _, made in cuts for chunk in made.chunks)
+    ids = iter(await flow.ensure_texts(texts) if texts else ())
+    rows = tuple(CutRows(key, made, tuple(next(ids) for _ in made.chunks)) for key, made in cuts)
+    flow.facts[task.oid] = blob[1]
+    coco.declare_target_state(_BLOBS.target_state(task.oid, BlobRows(task.oid, task.size, blob[1], blob[0], rows)))
+    flow.on_blob()
+
+
+def _cut_blob(flow: Flow, task: BlobTask) -> tuple[tuple[str | None, Facts], list[tuple[CutKey, Cut]]]:
+    """Return the blob's text (None if its facts rule it out everywhere) and facts, and a cut for each language."""
+    if task.size > flow.rules.max_bytes:
+        return (None, Facts(read=False)), []
+    text, facts = decode(flow.reader.read(task.oid))
+    decisions = [select.by_facts(language, task.size, facts, flow.rules) for language in task.languages]
+    languages = sorted({decision.language for decision in decisions if isinstance(decision, select.Keep)})
+    cuts = [(CutKey(name, cut.fingerprint(name)), cut.cut(text, name)) for name in languages]
+    return (text if cuts else None, facts), cuts
+
+
+@coco.fn
+async def process_commit(tasks: tuple[BlobTask, ...]) -> None:
+    """Mount one component for each blob that the database does not hold."""
+    await coco.mount_each(coco.component_subpath("blob"), process_blob, [(task.oid, task) for task in tasks])
+
+
+def run_flow(flow: Flow, tasks: Sequence[BlobTask], scratch: Path) -> None:
+    """Bring the rows of all ``tasks`` into the database.
+
+    Bad content ends up in ``flow.failed``. A failing world (database, model, disk) raises; all finished work stays.
+    """
+    for start in range(0, len(tasks), SLICE):
+        asyncio.run(_update(flow, tuple(tasks[start : start + SLICE]), scratch))
+        if flow.world:
+            raise flow.world[0]
+
+
+async def _update(flow: Flow, tasks: tuple[BlobTask, ...], scratch: Path) -> None:
+    def on_error(error: BaseException, context: Any) -> None:
+        flow.world.append(error)
+
+    with _scratch_folder(scratch) as folder:
+        context = coco.ContextProvider()
+        context.provide(_FLOW, flow)
+        environment = coco.Environment(
+            coco.Settings.from_env(folder), name="sync", context_provider=context, exception_handler=on_error
+        )
+        try:
+            config = coco.AppConfig("sync", environment=environment, max_inflight_components=IN_FLIGHT)
+            handle = coco.App(config, process_commit, tasks).update()
+            await handle
+            stats = handle.stats()
+            if stats is not None and stats.total.num_errors and not flow.world:
+                flow.world.append(SourceError(f"{stats.total.num_errors} files failed in the engine: run this again"))
+        finally:
+            environment.close()
+
+
+@contextlib.contextmanager
+def _scratch_folder(parent: Path) -> Iterator[Path]:
+    """Make a folder for the engine's state, and sweep those that killed runs left behind."""
+    parent.mkdir(parents=True, exist_ok=True)
+    for old in parent.glob("run-*"):
+        _remove_if_abandoned(old)
+    folder = Path(tempfile.mkdtemp(prefix="run-", dir=parent))
+    lock = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _remove_if_abandoned(folder: Path) -> None:
+    try:
+        lock = os.open(folder / "lock", os.O_RDWR)
+    except OSError:
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)

@@ -1,0 +1,401 @@
+"""The only runner of git. Reads objects and refs; never a working tree, never anything executable.
+
+Every child runs in one hardened environment: no hooks, no prompts, no lazy fetch, no replace objects, no file system
+monitor, ownership of the folder ignored (nothing of it is executed), and no transport at all except for a fetch, where
+https, ssh and file are allowed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING
+
+from flows import settings
+from flows.errors import SourceError, UsageError
+
+if TYPE_CHECKING:
+    import git as gitpython
+
+FETCH_PROTOCOLS = "https:ssh:file"
+_CONFIG = (
+    ("safe.directory", "*"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.fsmonitor", "false"),
+    ("core.quotePath", "false"),
+    ("credential.interactive", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    ("submodule.recurse", "false"),
+    ("fetch.recurseSubmodules", "false"),
+    ("protocol.ext.allow", "never"),
+)
+
+
+def hardened_environment(protocols: str = "none") -> dict[str, str]:
+    """Return the environment of every git child; ``protocols`` as in GIT_ALLOW_PROTOCOL."""
+    env = settings.git_environment() | {
+        "GIT_ALLOW_PROTOCOL": protocols,
+        "GIT_ASKPASS": "true",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "LC_ALL": "C",
+        "SSH_ASKPASS": "true",
+        "GIT_CONFIG_COUNT": str(len(_CONFIG)),
+    }
+    env.setdefault("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
+    for i, (key, value) in enumerate(_CONFIG):
+        env[f"GIT_CONFIG_KEY_{i}"] = key
+        env[f"GIT_CONFIG_VALUE_{i}"] = value
+    return env
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """An opened repository: a checkout, a linked worktree or a bare one."""
+
+    git_dir: Path
+    location: Path  # what the user sees: the checkout's root or the bare folder
+    origin: str  # canonical form of the URL of remote "origin", else the absolute path
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A resolved commit."""
+
+    sha: str
+    tree: str
+    committed_at: datetime  # UTC
+    branch: str  # the branch, tag or revision it stands for
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One record of a commit's tree, as git lists it."""
+
+    record: bytes  # mode, type, object id and path: equal records are equal files
+    mode: str
+    oid: str
+    path: bytes
+
+
+def open_repository(path: Path) -> Repository:
+    """Open the repository at or above ``path``.
+
+    Raises:
+        SourceError: there is none.
+    """
+    repo = _gitpython(path)
+    git_dir = Path(repo.git_dir).absolute()
+    root = Path(repo.working_tree_dir) if repo.working_tree_dir else git_dir
+    location = root if (root / ".git").exists() else git_dir
+    with contextlib.suppress(Exception):  # a broken remote section is not our business
+        urls = repo.remote("origin").config_reader.get("url")
+        if isinstance(urls, str) and urls:
+            return Repository(git_dir, location, canonical_url(urls, base=location))
+    return Repository(git_dir, location, str(location))
+
+
+def _gitpython(path: Path) -> gitpython.Repo:
+    import git as gitpython
+
+    if not path.exists():
+        raise SourceError(f"{path} does not exist: give the folder of a git repository, or its URL")
+    try:
+        return gitpython.Repo(path, search_parent_directories=True)
+    except (gitpython.InvalidGitRepositoryError, gitpython.NoSuchPathError, PermissionError) as error:
+        why = "cannot be read by this user" if isinstance(error, PermissionError) else "is not in a git repository"
+        raise SourceError(f"{path} {why}: give the folder of a git repository, or its URL") from error
+
+
+def resolve(repository: Repository, revision: str = "") -> Commit:
+    """Find the commit of a branch, tag or any revision; "" means what is checked out.
+
+    Raises:
+        SourceError: unknown revision, or a repository without a commit.
+    """
+    if "\n" in revision or "\0" in revision:
+        raise UsageError("a revision is one line without NUL")
+    branch = revision or _head_branch(repository)
+    names = [f"refs/heads/{revision}", f"refs/tags/{revision}", f"refs/remotes/origin/{revision}", revision]
+    with ObjectReader(repository) as reader:
+        for name in names if revision else ["HEAD"]:
+            found = reader.find(f"{name}^{{commit}}")
+            if found is not None:
+                return _parse_commit(found[0], found[1], branch)
+    if revision:
+        raise SourceError(f"{repository.location} has no branch, tag or commit {revision!r}: see `git branch -a` there")
+    raise SourceError(f"{repository.location} has no commit at HEAD yet: commit something, or name a branch with --rev")
+
+
+def _head_branch(repository: Repository) -> str:
+    head = (repository.git_dir / "HEAD").read_text(errors="replace").strip()
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else "HEAD"
+
+
+def _parse_commit(oid: str, content: bytes, branch: str) -> Commit:
+    headers = content.split(b"\n\n", 1)[0].split(b"\n")
+    tree = next(h[5:] for h in headers if h.startswith(b"tree ")).decode()
+    committer = next(h for h in headers if h.startswith(b"committer "))
+    seconds = int(committer.rsplit(b" ", 2)[1])
+    try:
+        when = datetime.fromtimestamp(max(0, seconds), UTC)
+    except (OverflowError, ValueError):
+        when = datetime.fromtimestamp(0, UTC)
+    return Commit(oid, tree, when, branch)
+
+
+def list_tree(repository: Repository, commit: str) -> list[Entry]:
+    """Return every entry below ``commit``, in git's order.
+
+    Raises:
+        SourceError: git failed; a failure is never read as an empty list.
+    """
+    output = _run(repository, "ls-tree", "-r", "-z", "--full-tree", commit)
+    entries = []
+    for record in output.split(b"\0"):
+        if record:
+            meta, path = record.split(b"\t", 1)
+            mode, _kind, oid = meta.split(b" ")
+            entries.append(Entry(record, mode.decode(), oid.decode(), path))
+    return entries
+
+
+def sizes(repository: Repository, oids: Sequence[str]) -> dict[str, int]:
+    """Return the size in bytes of each object that exists, without reading its content."""
+    if not oids:
+        return {}
+    output = _run(repository, "cat-file", "--batch-check", stdin="".join(f"{oid}\n" for oid in oids).encode())
+    fields = (line.split(b" ") for line in output.splitlines())
+    return {parts[0].decode(): int(parts[2]) for parts in fields if len(parts) == 3}
+
+
+class ObjectReader:
+    """One ``git cat-file --batch`` process; restarted when a corrupt object kills it."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> ObjectReader:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._process is not None:
+            for pipe in (self._process.stdin, self._process.stdout):
+                if pipe is not None:
+                    with contextlib.suppress(BrokenPipeError):
+                        pipe.close()
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def read(self, oid: str) -> bytes:
+        """Return the content of an object.
+
+        Raises:
+            SourceError: it is missing (a partial clone) or corrupt.
+        """
+        found = self.find(oid)
+        if found is None:
+            raise SourceError(
+                f"object {oid} is missing or corrupt in {self._repository.location}: run `git fsck` there"
+            )
+        return found[1]
+
+    def find(self, name: str) -> tuple[str, bytes] | None:
+        """Return (object id, content) of any object name, or None where git has none."""
+        try:
+            return self._ask(name)
+        except (BrokenPipeError, EOFError):
+            self.close()
+            return None
+
+    def _ask(self, name: str) -> tuple[str, bytes] | None:
+        stdin, stdout = self._pipes()
+        stdin.write(name.encode(errors="surrogateescape") + b"\n")
+        stdin.flush()
+        header = stdout.readline()
+        if not header.endswith(b"\n"):
+            raise EOFError
+        fields = header.split()
+        if len(fields) != 3 or not fields[2].isdigit():
+            return None
+        size = int(fields[2])
+        content = stdout.read(size + 1)
+        if len(content) != size + 1:
+            raise EOFError
+        return fields[0].decode(), content[:-1]
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                _command(self._repository.git_dir, "cat-file", "--batch"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=hardened_environment(),
+            )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        return self._process.stdin, self._process.stdout
+
+
+def _command(git_dir: Path, *arguments: str) -> list[str]:
+    return ["git", f"--git-dir={git_dir}", *arguments]
+
+
+def _run(repository: Repository, *arguments: str, stdin: bytes = b"") -> bytes:
+    try:
+        done = subprocess.run(
+            _command(repository.git_dir, *arguments), input=stdin, capture_output=True, env=hardened_environment()
+        )
+    except FileNotFoundError as error:
+        raise UsageError("git is not installed or not on PATH: install git 2.30 or newer") from error
+    if done.returncode:
+        reason = _last_line(done.stderr.decode(errors="replace"))
+        raise SourceError(f"git {arguments[0]} failed in {repository.location}: {reason}")
+    return done.stdout
+
+
+def _last_line(stderr: str) -> str:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    fatal = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))]
+    return redact((fatal or lines or ["no message"])[-1])
+
+
+# --- remotes -------------------------------------------------------------------------------------------------------
+
+_SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+):(?!//)(.+)$")
+_URL = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*)://")
+
+
+def is_url(source: str) -> bool:
+    """Say whether ``source`` names a remote rather than a folder."""
+    return bool(_URL.match(source)) or "::" in source or (bool(_SCP.match(source)) and not Path(source).exists())
+
+
+def check_url(url: str) -> str:
+    """Return ``url`` if it may be fetched.
+
+    Raises:
+        UsageError: another protocol than https, ssh or file, or something that git would take as an option.
+    """
+    scheme = _URL.match(url)
+    name = scheme.group(1).lower() if scheme else "ssh"
+    if url.startswith("-") or "::" in url or name not in FETCH_PROTOCOLS.split(":") or any(c.isspace() for c in url):
+        raise UsageError(
+            f"{redact(url)!r} cannot be fetched: use an https://, ssh:// or file:// URL, or user@host:path"
+        )
+    return url
+
+
+def redact(text: str) -> str:
+    """Replace the credentials of every URL in ``text`` by ``***``."""
+    return re.sub(r"(://)[^/@\s]+@", r"\1***@", text)
+
+
+def canonical_url(url: str, base: Path | None = None) -> str:
+    """Return one form for all spellings of a remote: ``host/owner/name``, or an absolute path for a local one."""
+    scheme = _URL.match(url)
+    if scheme and scheme.group(1).lower() != "file":
+        authority, _, path = url[scheme.end() :].partition("/")
+        host = authority.rpartition("@")[2].split(":", 1)[0]
+    elif not scheme and (match := _SCP.match(url)) and not ((base or Path()) / url).exists():
+        host, path = match.groups()
+    else:
+        local = Path(url[scheme.end() :] if scheme else url)
+        return str((base / local).resolve() if base else local.absolute())
+    return f"{host.lower()}/{path.strip('/').removesuffix('.git')}"
+
+
+def short_name(origin: str) -> str:
+    """Return the name a repository gets when nobody gave one: ``owner/name`` of a remote, the folder of a path."""
+    parts = [part for part in origin.split("/") if part]
+    if origin.startswith("/"):
+        name = parts[-1] if parts else "root"
+        return (parts[-2] if name == ".git" and len(parts) > 1 else name).removesuffix(".git") or "repository"
+    return "/".join(parts[1:][-2:]) or parts[0]
+
+
+FetchProgress = Callable[[str, int, int], None]  # stage, done, total (0 = unknown)
+
+
+def mirror(url: str, folder: Path, progress: FetchProgress | None = None) -> Repository:
+    """Bring a bare mirror of ``url`` in ``folder`` up to date, with all branches and tags.
+
+    Raises:
+        SourceError: the remote cannot be reached or refused; the mirror stays as it was.
+    """
+    import git as gitpython
+
+    check_url(url)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if not (folder / "HEAD").exists():
+        gitpython.Repo.init(folder, mkdir=True, bare=True)
+    repo = gitpython.Repo(folder)
+    repo.git.update_environment(**hardened_environment(FETCH_PROTOCOLS))
+    head = _remote_head(repo, url)
+    try:
+        _fetch(repo, url, progress)
+    except gitpython.GitCommandError as error:
+        raise _unreachable(url, error) from error
+    if head:
+        (folder / "HEAD").write_text(f"ref: {head}\n")
+    return Repository(folder, folder, canonical_url(url))
+
+
+def _remote_head(repo: gitpython.Repo, url: str) -> str:
+    """Return the ref that HEAD of the remote points to, "" if it is detached."""
+    import git as gitpython
+
+    try:
+        output = repo.git.execute(["git", "ls-remote", "--symref", "--end-of-options", url, "HEAD"])
+    except gitpython.GitCommandError as error:
+        raise _unreachable(url, error) from error
+    match = re.search(r"^ref: (refs/heads/\S+)\tHEAD$", str(output), re.M)
+    return match.group(1) if match else ""
+
+
+def _fetch(repo: gitpython.Repo, url: str, progress: FetchProgress | None) -> None:
+    from git import RemoteProgress
+    from git.cmd import handle_process_output
+
+    class Progress(RemoteProgress):
+        def update(
+            self, op_code: int, cur_count: str | float, max_count: str | float | None = None, message: str = ""
+        ) -> None:
+            if progress:
+                stages = ((self.RECEIVING, "receiving"), (self.RESOLVING, "resolving"))
+                stage = next((name for code, name in stages if op_code & code), "waiting")
+                progress(stage, int(cur_count), int(max_count or 0))
+
+    options = ["--prune", "--no-auto-gc", "--no-write-fetch-head", "--progress", "--end-of-options"]
+    refspecs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
+    process = repo.git.execute(["git", "fetch", *options, url, *refspecs], as_process=True)
+    parse = Progress().new_message_handler()
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        parse(line)
+
+    handle_process_output(process, None, on_line, finalizer=None, decode_streams=True)
+    process.wait(stderr="\n".join(lines))
+
+
+def _unreachable(url: str, error: gitpython.GitCommandError) -> SourceError:
+    stderr = str(error.stderr).strip().removeprefix("stderr: ").strip("'")
+    return SourceError(
+        f"{redact(url)} cannot be fetched: {_last_line(stderr)}. Check the URL, the network and your access"
+    )

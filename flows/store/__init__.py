@@ -1,0 +1,1 @@
+"""Postgres: the embedded server, connections, the schema and all SQL."""

@@ -1,0 +1,291 @@
+"""Branches: what each one shows, the plan against it, and the one transaction that moves it to a commit."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import struct
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg import sql
+
+from flows.errors import Busy, DatabaseError, UsageError
+from flows.git import Commit, Entry
+from flows.store.connect import Connection, copy_rows
+from flows.store.cuts import LEVELS
+
+ENTRY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """The published state of a branch; generation 0 has no commit."""
+
+    branch_id: int
+    repo: str
+    name: str
+    generation: int
+    commit_sha: str
+    tree_sha: str
+    rules_fp: str
+    files: int
+    failed: int
+    chunks: list[int]  # by level
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """One path of a commit: what it shows (``cut_id``) or why it shows nothing (``skip``)."""
+
+    entry: bytes
+    path: str
+    mode: str
+    oid: str
+    language: str
+    skip: str | None
+    cut_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a publish does to a branch's files."""
+
+    added: Sequence[FileRow]
+    removed: Sequence[bytes]  # entries
+
+
+def entry_key(entry: Entry) -> bytes:
+    """Return the identity of a tree record (mode, object id, path): 16 bytes."""
+    return hashlib.blake2b(entry.record, digest_size=ENTRY_BYTES).digest()
+
+
+def find_branch(connection: Connection, repo: str, name: str) -> Branch | None:
+    """Return a branch that was published before."""
+    row: Any = connection.execute(
+        "select b.branch_id, r.name, b.name, b.generation, b.commit_sha, b.tree_sha, b.rules_fp, b.files, b.failed,"
+        " b.chunks from branch b join repo r using (repo_id) where r.name = %s and b.name = %s",
+        [repo, name],
+    ).fetchone()
+    return Branch(*row) if row else None
+
+
+def claim_repo(connection: Connection, name: str, origin: str, source: str, *, rename: bool = False) -> None:
+    """Make sure that ``name`` stands for ``origin``.
+
+    Raises:
+        UsageError: it stands for another repository, and ``rename`` is not set.
+    """
+    connection.execute(
+        "insert into repo (name, origin, source) values (%s, %s, %s) on conflict (name) do nothing",
+        [name, origin, source],
+    )
+    row = connection.execute("select origin from repo where name = %s", [name]).fetchone()
+    if row is None or row[0] == origin:
+        return
+    if not rename:
+        raise UsageError(
+            f"the name {name} already stands for {row[0]}: give this repository another one with --name,"
+            f" or say --name {name} if it is the same"
+        )
+    connection.execute("update repo set origin = %s where name = %s", [origin, name])
+
+
+@contextlib.contextmanager
+def exclusive(connection: Connection, repo: str, branch: str, *, wait: bool) -> Iterator[None]:
+    """Keep other runs off a branch for as long as the connection lives.
+
+    Raises:
+        Busy: another run works on it and ``wait`` is not set.
+    """
+    digest = hashlib.blake2b(f"{repo}\0{branch}".encode(), digest_size=8).digest()
+    key = struct.unpack("!q", digest)
+    if wait:
+        connection.execute("select pg_advisory_lock(%s)", key)
+    elif connection.execute("select pg_try_advisory_lock(%s)", key).fetchone() != (True,):
+        raise Busy(f"another run is indexing {repo} {branch}: wait for it, or leave out --no-wait")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(Exception):  # a dead connection has given the lock up already
+            connection.execute("select pg_advisory_unlock(%s)", key)
+
+
+def entries(connection: Connection, branch: Branch) -> tuple[set[bytes], set[bytes]]:
+    """Return the keys of all entries of a branch, and of those that failed and are to be tried again."""
+    row = connection.execute(
+        "select coalesce(string_agg(entry, ''), ''), coalesce(string_agg(entry, '') filter (where skip = 'failed'), '')"
+        " from file where branch_id = %s",
+        [branch.branch_id],
+        binary=True,
+    ).fetchone()
+    assert row is not None
+    return _split(bytes(row[0])), _split(bytes(row[1]))
+
+
+def _split(keys: bytes) -> set[bytes]:
+    return {keys[i : i + ENTRY_BYTES] for i in range(0, len(keys), ENTRY_BYTES)}
+
+
+def stale_entries(
+    connection: Connection, branch: Branch, fingerprints: Mapping[str, str], broken: frozenset[int]
+) -> set[bytes]:
+    """Return the entries whose cut is broken or was made by another version of its language's cutter."""
+    languages = list(fingerprints)
+    rows = connection.execute(
+        "select f.entry from file f join cut c using (cut_id) left join unnest(%s::text[], %s::text[])"
+        " as now (language, fingerprint) on now.language = c.language where f.branch_id = %s"
+        " and (c.cut_id = any(%s) or c.fingerprint is distinct from now.fingerprint)",
+        [languages, [fingerprints[name] for name in languages], branch.branch_id, list(broken)],
+    )
+    return {bytes(row[0]) for row in rows}
+
+
+def languages_shown(connection: Connection, branch: Branch) -> list[str]:
+    """Return the languages that a branch's cuts were made with."""
+    rows = connection.execute(
+        "select distinct c.language from file f join cut c using (cut_id) where f.branch_id = %s", [branch.branch_id]
+    )
+    return [row[0] for row in rows]
+
+
+def shown(
+    connection: Connection, branch: Branch, keys: Collection[bytes]
+) -> dict[bytes, tuple[str, str | None, int | None]]:
+    """Return language, skip reason and cut of some entries of a branch."""
+    rows = connection.execute(
+        "select entry, language, skip, cut_id from file where branch_id = %s and entry = any(%b)",
+        [branch.branch_id, list(keys)],
+    )
+    return {bytes(entry): (language, skip, cut_id) for entry, language, skip, cut_id in rows}
+
+
+def count_chunks(connection: Connection, branch: Branch, keys: Collection[bytes]) -> int:
+    """Return how many chunks some entries of a branch show."""
+    row = connection.execute(
+        "select coalesce(sum((select sum(n) from unnest(levels) n)), 0) from file join cut using (cut_id)"
+        " where branch_id = %s and entry = any(%b)",
+        [branch.branch_id, list(keys)],
+    ).fetchone()
+    return int(row[0]) if row else 0
+
+
+def count_files(connection: Connection, branch: Branch) -> int:
+    """Return how many files a branch really has rows for."""
+    row = connection.execute("select count(*) from file where branch_id = %s", [branch.branch_id]).fetchone()
+    return int(row[0]) if row else 0
+
+
+def publish(
+    connection: Connection,
+    repo: str,
+    commit: Commit,
+    rules_fp: str,
+    change: Change,
+    *,
+    expected: Branch | None,
+    make_default: bool,
+) -> Branch:
+    """Move a branch to ``commit`` in one transaction.
+
+    Raises:
+        DatabaseError: another run published the branch in between; nothing was changed.
+    """
+    with connection.transaction():
+        branch_id = _lock_branch(connection, repo, commit, rules_fp, expected)
+        if make_default:
+            _make_default(connection, branch_id)
+        _apply(connection, branch_id, change)
+        connection.execute(
+            sql.SQL(
+                """
+                update branch b set generation = generation + 1, commit_sha = %(commit)s, tree_sha = %(tree)s,
+                    committed_at = %(committed_at)s, rules_fp = %(rules_fp)s, head_sha = %(commit)s,
+                    head_seen_at = now(), published_at = now(), files = c.files, failed = c.failed, chunks = c.chunks
+                from (
+                    select count(*) as files, count(*) filter (where skip = 'failed') as failed,
+                        array[{sums}]::int[] as chunks
+                    from file left join cut using (cut_id) where branch_id = %(branch_id)s
+                ) c where b.branch_id = %(branch_id)s
+                """
+            ).format(sums=sql.SQL(", ".join(f"coalesce(sum(levels[{i + 1}]), 0)" for i in range(len(LEVELS))))),
+            {
+                "commit": commit.sha,
+                "tree": commit.tree,
+                "committed_at": commit.committed_at,
+                "rules_fp": rules_fp,
+                "branch_id": branch_id,
+            },
+        )
+    branch = find_branch(connection, repo, commit.branch)
+    assert branch is not None
+    return branch
+
+
+def _lock_branch(connection: Connection, repo: str, commit: Commit, rules_fp: str, expected: Branch | None) -> int:
+    generation = expected.generation if expected else 0
+    if expected is None:
+        connection.execute(
+            "insert into branch (repo_id, name, commit_sha, tree_sha, committed_at, rules_fp, files, failed, chunks)"
+            " select repo_id, %s, '', '', %s, %s, 0, 0, '{0,0,0,0}' from repo where name = %s on conflict do nothing",
+            [commit.branch, commit.committed_at, rules_fp, repo],
+        )
+    row = connection.execute(
+        "select b.branch_id, b.generation from branch b join repo r using (repo_id)"
+        " where r.name = %s and b.name = %s for update of b",
+        [repo, commit.branch],
+    ).fetchone()
+    if row is None or row[1] != generation:
+        raise DatabaseError(f"{repo} {commit.branch} was changed by another run meanwhile: run this again")
+    return int(row[0])
+
+
+def _make_default(connection: Connection, branch_id: int) -> None:
+    connection.execute(
+        "update branch set is_default = false where is_default and branch_id <> %s"
+        " and repo_id = (select repo_id from branch where branch_id = %s)",
+        [branch_id, branch_id],
+    )
+    connection.execute("update branch set is_default = true where branch_id = %s and not is_default", [branch_id])
+
+
+def _apply(connection: Connection, branch_id: int, change: Change) -> None:
+    if change.removed:
+        connection.execute(
+            "delete from file where branch_id = %s and entry = any(%b)", [branch_id, list(change.removed)]
+        )
+    copy_rows(
+        connection,
+        "file",
+        ["int4", "bytea", "text", "text", "text", "text", "text", "int8"],
+        ((branch_id, f.entry, f.path, f.mode, f.oid, f.language, f.skip, f.cut_id) for f in change.added),
+    )
+
+
+def note_seen(connection: Connection, branch: Branch, commit: Commit, *, make_default: bool) -> None:
+    """Record that the branch was seen at ``commit``, whose tree is the one it shows already."""
+    with connection.transaction():
+        connection.execute(
+            "update branch set generation = generation + (commit_sha <> %(sha)s)::int, commit_sha = %(sha)s,"
+            " committed_at = %(at)s, head_sha = %(sha)s, head_seen_at = now() where branch_id = %(id)s",
+            {"sha": commit.sha, "at": commit.committed_at, "id": branch.branch_id},
+        )
+        if make_default:
+            _make_default(connection, branch.branch_id)
+
+
+def skipped(connection: Connection, branch: Branch) -> dict[str, int]:
+    """Return how many files show nothing, by reason."""
+    rows = connection.execute(
+        "select skip, count(*) from file where branch_id = %s and skip is not null group by 1 order by 1",
+        [branch.branch_id],
+    )
+    return dict(rows.fetchall())
+
+
+def last_published(connection: Connection) -> datetime | None:
+    """Return when any branch was last published."""
+    row: Any = connection.execute("select max(published_at) from branch").fetchone()
+    return row[0] if row else None

@@ -1,0 +1,219 @@
+"""Open the database: the embedded server or a DSN, with extension and schema in order."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from flows.errors import DatabaseError, SchemaMismatch
+from flows.settings import Settings
+
+if TYPE_CHECKING:
+    from flows.store.embedded import EmbeddedServer
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+OLDEST_SERVER = 150000
+OLDEST_VECTOR = (0, 8)
+_MIGRATION_LOCK = 7_242_001  # key of pg_advisory_lock
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+
+class Database:
+    """An open database; the embedded server stays up while one of its users holds it."""
+
+    def __init__(self, conninfo: str, server: EmbeddedServer | None = None) -> None:
+        self.conninfo = conninfo
+        self._server = server
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def is_embedded(self) -> bool:
+        return self._server is not None
+
+    def connect(self, **options: Any) -> Connection:
+        """Return a new autocommit connection.
+
+        Raises:
+            DatabaseError: the server cannot be reached.
+        """
+        return connect(self.conninfo, **options)
+
+    def reopen(self) -> None:
+        """Start the embedded server again if it went away; nothing to do for a DSN."""
+        if self._server is not None:
+            self.conninfo = self._server.start()
+
+    def close(self) -> None:
+        """Give up this process's share of the embedded server."""
+        if self._server is not None:
+            self._server.release()
+
+
+def connect(conninfo: str, **options: Any) -> Connection:
+    """Connect in autocommit mode; raises DatabaseError with the server's own words."""
+    parameters: dict[str, Any] = {"autocommit": True, "connect_timeout": 10, "application_name": "gitstrata"} | options
+    try:
+        return psycopg.connect(conninfo, prepare_threshold=None, **parameters)
+    except psycopg.ProgrammingError as error:
+        raise DatabaseError(f"GITSTRATA_DSN is not a connection string: {_one_line(error)}") from error
+    except psycopg.OperationalError as error:
+        raise DatabaseError(f"cannot connect to {describe(conninfo)}: {_one_line(error)}") from error
+
+
+def copy_rows(connection: Connection, table: str, types: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Append ``rows`` to ``table`` by a binary COPY; ``types`` are the names of its columns' types."""
+    query = sql.SQL("copy {} from stdin (format binary)").format(sql.Identifier(table))
+    with connection.cursor() as cursor, cursor.copy(query) as copy:
+        copy.set_types(types)
+        for row in rows:
+            copy.write_row(row)
+
+
+def describe(conninfo: str) -> str:
+    """Return a database's name and place without its password."""
+    try:
+        parts = conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError:
+        return "the database"
+    port = f":{parts['port']}" if parts.get("port") else ""
+    return f"database {parts.get('dbname') or parts.get('user') or ''} at {parts.get('host') or 'localhost'}{port}"
+
+
+def open_database(settings: Settings, *, upgrade: bool = False) -> Database:
+    """Open the configured database and bring its schema up to date where that is ours to do.
+
+    The embedded server and an empty database are migrated at once; a team's database only with ``upgrade``.
+
+    Raises:
+        DatabaseError: unreachable, too old, or without pgvector.
+        SchemaMismatch: the schema is newer than this program, or older and not ours to change.
+    """
+    database = _open(settings)
+    try:
+        with database.connect() as connection:
+            _check_server(connection, describe(database.conninfo))
+            _migrate(connection, database, upgrade=upgrade or database.is_embedded)
+    except psycopg.Error as error:
+        database.close()
+        raise DatabaseError(f"{describe(database.conninfo)}: {_one_line(error)}") from error
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _open(settings: Settings) -> Database:
+    if settings.dsn:
+        return Database(settings.dsn)
+    from flows.store.embedded import EmbeddedServer
+
+    server = EmbeddedServer(settings.server_dir, postgres_bin=settings.postgres_bin)
+    return Database(server.start(), server)
+
+
+def _check_server(connection: Connection, where: str) -> None:
+    if connection.info.server_version < OLDEST_SERVER:
+        raise DatabaseError(f"{where} is PostgreSQL {connection.info.server_version // 10000}: 15 or newer is needed")
+    version = _vector_version(connection)
+    if version is None:
+        _create_extension(connection, where)
+        version = _vector_version(connection)
+    if version is None or version < OLDEST_VECTOR:
+        raise DatabaseError(f"{where} has pgvector older than 0.8: run ALTER EXTENSION vector UPDATE there")
+
+
+def _vector_version(connection: Connection) -> tuple[int, ...] | None:
+    row = connection.execute("select extversion from pg_extension where extname = 'vector'").fetchone()
+    return tuple(int(part) for part in row[0].split(".")[:2]) if row else None
+
+
+def _create_extension(connection: Connection, where: str) -> None:
+    if not connection.execute("select 1 from pg_available_extensions where name = 'vector'").fetchone():
+        raise DatabaseError(f"{where} has no pgvector: install pgvector 0.8 or newer on that server")
+    try:
+        connection.execute("create extension if not exists vector")
+    except psycopg.errors.InsufficientPrivilege as error:
+        command = "CREATE EXTENSION vector;"
+        raise DatabaseError(f"{where} lacks pgvector: its administrator must run {command} in that database") from error
+    except psycopg.errors.UniqueViolation:
+        pass  # another process created it at the same moment
+
+
+def schema_version() -> str:
+    """Return the newest schema that this program knows."""
+    return _known()[-1]
+
+
+def _known() -> list[str]:
+    return sorted(path.stem for path in MIGRATIONS.glob("*.sql"))
+
+
+def _applied(connection: Connection) -> list[str]:
+    if connection.execute("select to_regclass('_yoyo_migration')").fetchone() != ("_yoyo_migration",):
+        return []
+    return [row[0] for row in connection.execute("select migration_id from _yoyo_migration order by 1")]
+
+
+def _migrate(connection: Connection, database: Database, *, upgrade: bool) -> None:
+    known, applied = _known(), _applied(connection)
+    _refuse_newer(known, applied)
+    if applied == known:
+        return
+    if applied and not upgrade:
+        raise SchemaMismatch(
+            f"{describe(database.conninfo)} has schema {applied[-1]}, this program needs {known[-1]}: "
+            "run `gitstrata db upgrade` once"
+        )
+    with database.connect() as holder:
+        holder.execute("select pg_advisory_lock(%s)", [_MIGRATION_LOCK])
+        _refuse_newer(known, _applied(holder))
+        _apply(database.conninfo)
+
+
+def _refuse_newer(known: list[str], applied: list[str]) -> None:
+    if unknown := sorted(set(applied) - set(known)):
+        raise SchemaMismatch(
+            f"the database has schema {unknown[-1]}, this program knows only up to {known[-1]}: upgrade gitstrata"
+        )
+
+
+def _apply(conninfo: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # yoyo warns about its own psycopg backend's nested transactions
+        from yoyo import read_migrations
+        from yoyo.backends.core.postgresql import PostgresqlPsycopgBackend
+        from yoyo.connections import parse_uri
+
+        class Backend(PostgresqlPsycopgBackend):  # type: ignore[misc]
+            def connect(self, dburi: object) -> Connection:
+                return connect(conninfo)
+
+            @contextlib.contextmanager
+            def lock(self, timeout: int = 10) -> Iterator[None]:
+                yield  # the advisory lock of our caller; yoyo's table of locks would outlive a killed process
+
+        backend = Backend(parse_uri("postgresql+psycopg://gitstrata"), "_yoyo_migration")
+        try:
+            backend.init_database()
+            backend.apply_migrations(backend.to_apply(read_migrations(str(MIGRATIONS))))
+        finally:
+            backend.connection.close()
+
+
+def _one_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,45 @@
+"""Document frequencies of terms over published texts, by generation.
+
+A ranking uses one generation; what is written ahead or waits for collection never counts. Refreshed after a publish,
+outside its transaction, once the live corpus has moved by :data:`MOVED`.
+"""
+
+from __future__ import annotations
+
+from flows.store.connect import Connection
+
+MOVED = 0.02  # share of the corpus
+_REFRESH_LOCK = 7_242_003
+_LIVE = "select terms from lex where exists (select 1 from chunk c join file f using (cut_id) where c.text_id = lex.text_id)"
+
+
+def note_moved(connection: Connection, chunks: int) -> None:
+    """Add to the number of chunks that came or went since the newest generation."""
+    connection.execute(
+        "update lex_stat set moved = moved + %s where generation = (select max(generation) from lex_stat)", [chunks]
+    )
+
+
+def refresh_if_moved(connection: Connection) -> bool:
+    """Compute a new generation if the corpus has moved enough, and say whether it was done."""
+    row = connection.execute("select moved, texts from lex_stat order by generation desc limit 1").fetchone()
+    if row is not None and row[0] <= row[1] * MOVED:
+        return False
+    with connection.transaction():
+        if connection.execute("select pg_try_advisory_xact_lock(%s)", [_REFRESH_LOCK]).fetchone() != (True,):
+            return False  # another run is at it
+        _refresh(connection)
+    return True
+
+
+def _refresh(connection: Connection) -> None:
+    created = connection.execute(
+        "insert into lex_stat (texts, mean_length) select count(*), coalesce(avg(length), 1) from lex where exists"
+        " (select 1 from chunk c join file f using (cut_id) where c.text_id = lex.text_id) returning generation"
+    ).fetchone()
+    assert created is not None
+    connection.execute(
+        "insert into term_df (generation, term, df) select %s, word, ndoc from ts_stat(%s) where ndoc > 1",
+        [created[0], _LIVE],
+    )
+    connection.execute("delete from lex_stat where generation < %s", created)

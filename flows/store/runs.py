@@ -1,0 +1,55 @@
+"""The history of runs: one row a run, kept."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from flows.report import Report
+from flows.store.connect import Connection, Database
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One past or present run."""
+
+    repo: str
+    branch: str
+    commit: str
+    started_at: datetime
+    finished_at: datetime | None
+    outcome: str
+    report: dict[str, Any]
+    error: str
+
+
+def start(connection: Connection, repo: str, branch: str, commit: str) -> int:
+    """Record that a run began and return its id."""
+    row = connection.execute(
+        "insert into sync_run (repo, branch, commit_sha) values (%s, %s, %s) returning run_id", [repo, branch, commit]
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def finish(database: Database, run_id: int, report: Report) -> None:
+    """Record how a run ended, on a connection of its own and as far as there still is a database."""
+    with contextlib.suppress(Exception), database.connect(connect_timeout=2) as connection:
+        connection.execute(
+            "update sync_run set finished_at = now(), outcome = %s, report = %s, error = %s where run_id = %s",
+            [report.outcome, Jsonb(report.to_json()), "; ".join(report.errors)[:2000], run_id],
+        )
+
+
+def latest(connection: Connection, repo: str, branch: str | None = None) -> Run | None:
+    """Return the newest run of a repository, or of one branch."""
+    row = connection.execute(
+        "select repo, branch, coalesce(commit_sha, ''), started_at, finished_at, outcome, report, error from sync_run"
+        " where repo = %s and (%s::text is null or branch = %s) order by run_id desc limit 1",
+        [repo, branch, branch],
+    ).fetchone()
+    return Run(*row) if row else None
