@@ -17,6 +17,7 @@ from chunkers.languages import Grammar
 from chunkers.naming import clean_name, doc_of, lead_row, name_from_signature, qualify, signature_of
 
 CLASS, METHOD, SPACE, CONST = "class", "method", "space", "const"
+_MACRO_DEPTH = 3  # macros in macros that are looked into
 
 
 @dataclass(slots=True, eq=False)
@@ -74,25 +75,58 @@ def load(grammar: Grammar) -> tuple[tree_sitter.Language, tree_sitter.Query]:
 
 def find_definitions(grammar: Grammar, root: tree_sitter.Node, source: bytes, lines: Sequence[str]) -> Outline:
     """Return the outline of a parsed file."""
-    _, query = load(grammar)
-    found: dict[tuple[int, int], Definition] = {}
-    outer: dict[tuple[int, int], tree_sitter.Node] = {}
-    imports: list[tuple[int, int]] = []
-    for pattern, captures in tree_sitter.QueryCursor(query).matches(root):
-        if "import" in captures:
-            imports.extend((node.start_point.row, _last_row(node)) for node in captures["import"])
-        elif "outer" in captures:
-            inner = captures["inner"][0]
-            outer[inner.start_byte, inner.end_byte] = captures["outer"][0]
-        else:
-            _collect(found, pattern, captures, source)
-    for key, node in outer.items():
-        if key in found:
-            found[key].lead = node.start_point.row
-    ordered = _without_twins(sorted(found.values(), key=lambda d: (d.start, -d.end, d.pattern)))
+    found = _Found(source)
+    wrapped = found.read(grammar, root)
+    for _ in range(_MACRO_DEPTH):
+        if not wrapped:
+            break
+        parser = tree_sitter.Parser(load(grammar)[0], included_ranges=wrapped)
+        wrapped = found.read(grammar, parser.parse(source).root_node)
+    for key, node in found.outer.items():
+        if key in found.definitions:
+            found.definitions[key].lead = node.start_point.row
+    definitions = found.definitions.values()
+    named = {(d.raw_name, d.first) for d in definitions if d.group != CONST}
+    kept = (d for d in definitions if d.group != CONST or (d.raw_name, d.first) not in named)
+    ordered = _without_twins(sorted(kept, key=lambda d: (d.start, -d.end, d.pattern)))
     roots = _nest(ordered)
     _describe(ordered, grammar, source, lines)
-    return Outline(roots, ordered, sorted(set(imports)))
+    _anchor(ordered)
+    return Outline(roots, ordered, sorted(found.imports))
+
+
+class _Found:
+    """What the matches of one or several parses of a file add up to."""
+
+    def __init__(self, source: bytes) -> None:
+        self.source = source
+        self.definitions: dict[tuple[int, int], Definition] = {}
+        self.outer: dict[tuple[int, int], tree_sitter.Node] = {}
+        self.imports: set[tuple[int, int]] = set()
+
+    def read(self, grammar: Grammar, root: tree_sitter.Node) -> list[tree_sitter.Range]:
+        """Add what the query finds; return the insides of macros that may hold definitions."""
+        wrapped: dict[int, tree_sitter.Node] = {}
+        for pattern, captures in tree_sitter.QueryCursor(load(grammar)[1]).matches(root):
+            if "import" in captures:
+                self.imports.update((node.start_point.row, _last_row(node)) for node in captures["import"])
+            elif "outer" in captures:
+                inner = captures["inner"][0]
+                self.outer[inner.start_byte, inner.end_byte] = captures["outer"][0]
+            elif "inject" in captures:
+                node = captures["inject"][0]
+                wrapped[node.start_byte] = node
+            else:
+                _collect(self.definitions, pattern, captures, self.source)
+        nodes = (wrapped[start] for start in sorted(wrapped))
+        return [_inside(node) for node in nodes if self.source[node.start_byte : node.start_byte + 1] == b"{"]
+
+
+def _inside(node: tree_sitter.Node) -> tree_sitter.Range:
+    """Return the range between a node's braces."""
+    start, end = node.start_point, node.end_point
+    first, last = (start.row, start.column + 1), (end.row, max(end.column - 1, 0))
+    return tree_sitter.Range(first, last, node.start_byte + 1, max(node.end_byte - 1, node.start_byte + 1))
 
 
 def _collect(
@@ -163,14 +197,13 @@ def _nest(ordered: list[Definition]) -> list[Definition]:
 
 def _describe(ordered: list[Definition], grammar: Grammar, source: bytes, lines: Sequence[str]) -> None:
     """Fill in names, signatures, docs and lead rows, parents before children."""
-    counts: dict[str, int] = {}
     floors: dict[int, int] = {}
     for definition in ordered:
         parent = definition.parent
         floor = floors.get(id(parent), 0 if parent is None else parent.first + 1)
         definition.lead = lead_row(lines, min(definition.lead, definition.first), floor, grammar.comments)
         floors[id(parent)] = definition.last + 1
-        is_type = definition.group in (CONST, CLASS)
+        is_type = definition.group in (CONST, CLASS) or definition.kind == "macro"
         definition.signature = signature_of(source, definition.start, definition.body, definition.end, is_type=is_type)
         raw = definition.raw_name or name_from_signature(definition.signature, definition.kind)
         name = clean_name(raw, definition.kind)
@@ -180,7 +213,13 @@ def _describe(ordered: list[Definition], grammar: Grammar, source: bytes, lines:
             definition.kind = "class" if definition.group == CLASS else "function"
         if definition.kind == "function" and parent is not None and parent.group == CLASS:
             definition.kind = "method"
-        count = counts[definition.name] = counts.get(definition.name, 0) + 1
-        definition.anchor = definition.name if count == 1 else f"{definition.name}@{count}"
         if definition.group != CONST:
             definition.doc = doc_of(lines, definition.lead, definition.first, source, definition.body, grammar.comments)
+
+
+def _anchor(ordered: list[Definition]) -> None:
+    """Number definitions of one name, in order; a prototype comes after what it announces."""
+    counts: dict[str, int] = {}
+    for definition in sorted(ordered, key=lambda d: d.kind == "prototype"):
+        count = counts[definition.name] = counts.get(definition.name, 0) + 1
+        definition.anchor = definition.name if count == 1 else f"{definition.name}@{count}"

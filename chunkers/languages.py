@@ -67,7 +67,14 @@ _GRAMMARS: dict[str, Grammar] = {
     "c": _grammar("c", "c"),
     "cpp": _grammar("cpp", "c", "cpp"),
 }
-_PROSE: dict[str, How] = {"markdown": "markdown", "mdx": "markdown", "rst": "rst", "asciidoc": "asciidoc"}
+_PROSE: dict[str, How] = {
+    "markdown": "markdown",
+    "mdx": "markdown",
+    "myst": "markdown",
+    "quarto": "markdown",
+    "rst": "rst",
+    "asciidoc": "asciidoc",
+}
 
 # Tags of `identify` that are one language under another name here; the first that a file carries wins.
 _TAG_NAMES: dict[str, str] = {
@@ -91,9 +98,13 @@ _TAG_NAMES: dict[str, str] = {
     "dash": "shell",
     "shell": "shell",
     "svg": "svg",
-    "cargo-lock": "toml",
-    "go-mod": "go-mod",
-    "plain-text": "text",
+    "toml": "toml",
+    "json": "json",
+    "yaml": "yaml",
+    "xml": "xml",
+    "ini": "ini",
+    "plist": "plist",
+    "markdown": "markdown",
 }
 # Extensions that `identify` does not know yet.
 _EXTENSIONS: dict[str, str] = {"mts": "typescript", "cts": "typescript", "markdown": "markdown", "mdx": "mdx"}
@@ -107,14 +118,14 @@ _NO_LANGUAGE = _set(
     "text binary file directory symlink socket executable non-executable header image audio video archive "
     "plain-text font"
 )
-_DOCS = _set("markdown mdx rst asciidoc tex org textile pod rd typst creole man")
+_DOCS = _set("markdown mdx rst asciidoc myst quarto tex org textile pod rd typst creole man ngdoc")
 _DATA = _set(
-    "json json5 jsonl ndjson yaml toml ini csv tsv xml svg plist jupyter properties geojson topojson webmanifest po pot "
-    "go-sum cargo-lock pem diff gettext bib edn eyaml sld xsd dtd wsdl jsonnet gpx kml"
+    "json json5 jsonl ndjson yaml toml ini csv tsv xml svg plist jupyter properties java-properties pofile po pot diff "
+    "go-sum gemfile-lock pem gettext bib edn icalendar avro-schema textproto wkt map manifest vdx fits dbc"
 )
 _OTHER = _set(
-    "text gitignore gitattributes gitconfig gitmodules dockerignore npmignore editorconfig mailmap codeowners "
-    "hgrc cfg license dotenv inc"
+    "text gitignore prettierignore gitattributes gitmodules dockerignore npmignore editorconfig mailmap codeowners "
+    "cfg license dotenv inc browserslistrc"
 )
 
 DEFAULT = Language("text", "other text")
@@ -155,6 +166,8 @@ def names() -> tuple[str, ...]:
 
 def _of_tags(tags: Iterable[str]) -> Language:
     found = set(tags)
+    if "binary" in found:
+        return DEFAULT
     for tag, name in _TAG_NAMES.items():
         if tag in found:
             return get(name)
@@ -173,7 +186,7 @@ def _category(name: str) -> Category:
 @cache
 def _table() -> dict[str, Language]:
     sources = (*EXTENSIONS.values(), *EXTENSIONS_NEED_BINARY_CHECK.values(), *NAMES.values(), *INTERPRETERS.values())
-    tags = {tag for tags in sources for tag in tags} - _NO_LANGUAGE - set(_TAG_NAMES)
+    tags = {tag for found in sources if "binary" not in found for tag in found} - _NO_LANGUAGE - set(_TAG_NAMES)
     plain = tags | set(_TAG_NAMES.values()) | set(_EXTENSIONS.values()) | set(_PROSE)
     rows = {name: Language(name, _category(name), _PROSE.get(name, "plain")) for name in plain}
     rows |= {name: Language(name, "code", "tree", grammar) for name, grammar in _GRAMMARS.items()}

@@ -14,7 +14,9 @@ from zlib import crc32
 
 TEXT_CHARS = 4_000  # no chunk's text is longer
 WHOLE_CHARS = 2_400  # a method up to this size stays in one chunk
-TINY_CHARS = 300  # smaller neighbours share a chunk
+TINY_CHARS = 120  # smaller neighbours share a chunk
+CROWD = 200  # members of one container; beyond it neighbours share larger chunks
+CROWD_TINY_CHARS = 400
 ATTACH_CHARS = 100  # smaller lines between two methods go with the next one
 LONG_LINE_CHARS = 10_000  # of a longer line only the first LINE_PIECES pieces are text
 LINE_PIECES = 8
@@ -30,7 +32,7 @@ class Sizes:
 
 
 USUAL = Sizes(400, 1_800)
-MERGED = Sizes(300, 1_500)
+MERGED = Sizes(120, 800)
 COARSE = Sizes(1_500, 3_300)  # plus breadcrumb and signature still under TEXT_CHARS
 
 _CLOSERS = (")", "]", "}", "else", "elif", "except", "finally", "catch", "case", "end", "</", "#endif", "|", ">", "*")

@@ -19,12 +19,12 @@ _LEAD_ROWS = 400  # comments longer than this before a definition are not read a
 
 _PREFIXES = {"slash": ("//", "#[", "@", "[[", "template"), "hash": ("#", "@")}
 _MARKER = re.compile(r"^\s*(?:/{2,}!?|/\*+!?|\*+/|\*+|#+!?)?\s?")
-_NOT_DOC = ("@", "#[", "[[", "template", "eslint", "prettier-", "noqa", "nolint", "go:", "SPDX", "type:", "pylint:")
+_NOT_DOC = ("@", "eslint", "prettier-", "noqa", "nolint", "go:", "SPDX", "type:", "pylint:")
 _SENTENCE = re.compile(r"(.+?[.!?。！？])(?:\s|$)|(.+)", re.DOTALL)
 DOCSTRING = re.compile(rb"[rRuUbB]{0,2}(\"\"\"|'''|\"|')(.{0,4000}?)(?:\1|$)", re.DOTALL)
-_ANNOTATIONS = re.compile(r"^(?:@[\w.]+(?:\s*\((?:[^()]|\([^()]*\))*\))?\s+)+")
+_ANNOTATIONS = re.compile(r"^(?:@(?!interface\b)[\w.]+(?:\s*\((?:[^()]|\([^()]*\))*\))?\s+)+")
 _TEMPLATE_ARGUMENTS = re.compile(r"<[^<>]*>(?=::)")
-_JS_PREFIX = re.compile(r"^(?:module\.)?exports\.|^(?:this|self|window|globalThis)\.")
+_JS_PREFIX = re.compile(r"^exports\.|^(?:this|self|window|globalThis)\.")
 _CALLED = re.compile(r"([A-Za-z_~][\w:~]*)\s*\(")
 _WORD_BEFORE = re.compile(rb"[\w \t]{0,80}\Z")
 
@@ -38,7 +38,7 @@ def clean_name(raw: str, kind: str) -> str:
         while _TEMPLATE_ARGUMENTS.search(name):
             name = _TEMPLATE_ARGUMENTS.sub("", name)
         name = name.replace("::", ".")
-    name = _JS_PREFIX.sub("", name).replace(".prototype.", ".")
+    name = _JS_PREFIX.sub("", name.removeprefix("module.")).replace(".prototype.", ".")
     name = re.sub(r"[\s:@\x00]+", "-", name.replace("#", "").replace("\ufffd", "-"))
     return name.strip(".-") or "anonymous"
 
@@ -114,16 +114,22 @@ def docstring_at(source: bytes, offset: int) -> str:
 
 
 def comment_text(rows: Sequence[str]) -> str:
-    """Return what comment rows say, without markers, decorators, tags and tool directives."""
+    """Return what the first paragraph of comment rows says, without markers, decorators, tags and tool directives."""
     said: list[str] = []
+    in_block = False
     for row in rows:
-        stripped = _MARKER.sub("", row, count=1).strip().removesuffix("*/").rstrip()
-        if row.lstrip().startswith(_NOT_DOC) or stripped.startswith(_NOT_DOC):
+        bare = row.strip()
+        in_block = in_block or bare.startswith("/*")
+        if not in_block and (not bare.startswith(("//", "#")) or bare.startswith("#[")):
             continue
-        if not stripped and any(said):
-            said.append("")
-        elif any(character.isalnum() for character in stripped):
-            said.append(stripped)
+        text = _MARKER.sub("", bare, count=1).removesuffix("*/").strip()
+        in_block = in_block and "*/" not in bare
+        if text.startswith(_NOT_DOC):
+            continue
+        if text and any(map(str.isalnum, text)):
+            said.append(text)
+        elif said:
+            break
     return "\n".join(said)
 
 

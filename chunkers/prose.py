@@ -14,9 +14,8 @@ from typing import Literal
 from chunkers.chunk import Cut, Level, Symbol
 from chunkers.draft import FILE, MODULE, Draft, finish
 from chunkers.lines import (
-    MERGED,
-    TINY_CHARS,
     WHOLE_CHARS,
+    Sizes,
     border_key,
     bounded_texts,
     bounds_for,
@@ -34,8 +33,10 @@ from chunkers.plain import cut_plain
 
 Flavour = Literal["markdown", "rst", "asciidoc"]
 TITLE_CHARS = 200
+SECTION_CHARS = 200  # smaller neighbours share a chunk
 OUTLINE_CHARS = 2_400
 _SLUG_CHARS = 60
+_MERGED = Sizes(200, 1_200)
 _IN_FENCE = 4  # how much worse a border inside a code sample is
 
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
@@ -53,9 +54,10 @@ class Section:
     """A heading and the rows up to the next one; the text before the first heading has no title."""
 
     first: int
-    last: int
+    last: int  # of the heading until sections are made
     depth: int
     title: str
+    body: int = 0
     name: str = ""
     anchor: str = MODULE
     path: str = ""
@@ -81,6 +83,8 @@ def cut_prose(text: str, flavour: Flavour) -> Cut:
 def _sections(lines: Sequence[str], headings: Sequence[Section]) -> list[Section]:
     """Return contiguous sections over all rows, with names and paths from the headings above."""
     sections = list(headings)
+    for section in sections:
+        section.body = section.last + 1
     if any(line.strip() for line in lines[: sections[0].first]):
         sections.insert(0, Section(0, 0, 0, ""))
     else:
@@ -107,14 +111,25 @@ def slug(title: str) -> str:
 def _symbol(lines: Sequence[str], section: Section, at: int, sections: Sequence[Section]) -> Symbol:
     """Return a heading as a definition that reaches to the next heading of its depth or above."""
     last = next((s.first - 1 for s in sections[at + 1 :] if s.depth <= section.depth), len(lines) - 1)
-    said = first_sentence(text_of(lines, section.first + 1, min(section.last, section.first + 12)))
-    return Symbol(section.name, "section", section.first + 1, last + 1, section.path, said)
+    return Symbol(section.name, "section", section.first + 1, last + 1, section.path, _opening(lines, section))
+
+
+def _opening(lines: Sequence[str], section: Section) -> str:
+    """Return the first sentence under a heading, "" where it opens with a code sample, list or table."""
+    paragraph = (
+        text_of(lines, section.body, min(section.last, section.body + 12)) if section.body <= section.last else ""
+    )
+    return (
+        ""
+        if _NOT_TITLE.match(paragraph) or _BLOCK.match(paragraph[:80].partition("\n")[0])
+        else first_sentence(paragraph)
+    )
 
 
 def _outline(lines: Sequence[str], sections: Sequence[Section]) -> str:
     """Return the headings, indented by depth, and what is said before the second one."""
     told = [s for s in sections if s.title]
-    opening = first_sentence(text_of(lines, told[0].first + 1, min(told[0].last, told[0].first + 12)))
+    opening = _opening(lines, told[0])
     kept, room = [], OUTLINE_CHARS
     for entry in ([opening] if opening else []) + ["  " * (s.depth - 1) + s.title for s in told]:
         room -= len(entry) + 1
@@ -128,12 +143,12 @@ def _grouped(lines: Sequence[str], sections: Sequence[Section]) -> list[list[Sec
     groups: list[list[Section]] = []
     tiny: list[Section] = []
     for section in [*sections, None]:
-        if section is not None and size_of(lines, section.first, section.last) < TINY_CHARS:
+        if section is not None and size_of(lines, section.first, section.last) < SECTION_CHARS:
             tiny.append(section)
             continue
         sizes = [size_of(lines, s.first, s.last) for s in tiny]
         keys = [border_key(s.depth, s.anchor) for s in tiny]
-        ranges = split_units(sizes, keys, bounds_for(sum(sizes), MERGED)) if tiny else []
+        ranges = split_units(sizes, keys, bounds_for(sum(sizes), _MERGED)) if tiny else []
         groups += [tiny[low:high] for low, high in ranges]
         tiny = []
         if section is not None:

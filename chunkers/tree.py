@@ -12,14 +12,18 @@ from dataclasses import dataclass, field
 import tree_sitter
 
 from chunkers.chunk import Cut, Level, Symbol
-from chunkers.definitions import CLASS, CONST, METHOD, SPACE, Definition, find_definitions, load
+from chunkers.definitions import CLASS, CONST, SPACE, Definition, find_definitions, load
 from chunkers.draft import FILE, MODULE, Draft, coarser, finish
 from chunkers.languages import Grammar
 from chunkers.lines import (
     ATTACH_CHARS,
+    CROWD,
+    CROWD_TINY_CHARS,
     MERGED,
     TINY_CHARS,
+    USUAL,
     WHOLE_CHARS,
+    Sizes,
     border_key,
     bounded_texts,
     bounds_for,
@@ -80,8 +84,8 @@ def cut_tree(text: str, grammar: Grammar) -> Cut:
 
 
 def _named(found: Iterable[Definition]) -> Iterator[Definition]:
-    """Leave out objects that hold no definition: they only would have qualified names."""
-    return (d for d in found if d.group != SPACE or d.kind != "object" or d.children)
+    """Leave out inner objects that hold no definition: they only would have qualified names."""
+    return (d for d in found if d.kind != "object" or d.children or d.parent is None)
 
 
 def _members(children: Iterable[Definition]) -> Iterator[Definition]:
@@ -138,7 +142,7 @@ class _Cutter:
         level = Level.CLASS if unit.is_class else Level.METHOD
         draft = self._draft(level, member, container.owner, unit)
         inner = [child for child in _members(member.children) if child.depth <= MAX_DEPTH]
-        if unit.size <= WHOLE_CHARS and (not unit.is_class or not any(child.has_body for child in inner)):
+        if unit.size <= WHOLE_CHARS and not _holds_bodies(member):
             header = f"{member.name}\n" if "." in member.name else ""
             draft.text = header + text_of(self.lines, unit.first, unit.last)
             self.drafts.append(draft)
@@ -230,7 +234,7 @@ def _arrange(lines: Sequence[str], container: Container) -> list[Unit]:
         run = _run(lines, row, first - 1)
         size = size_of(lines, first, last)
         is_small = run is not None and run.size < ATTACH_CHARS and bool(units)
-        if run is not None and is_small and size <= WHOLE_CHARS and member.group == METHOD:
+        if run is not None and is_small and size <= WHOLE_CHARS and not _holds_bodies(member):
             first, size = run.first, size_of(lines, run.first, last)
         elif run is not None:
             units.append(run)
@@ -253,28 +257,36 @@ def _run(lines: Sequence[str], first: int, last: int) -> Unit | None:
 
 def _grouped(units: list[Unit]) -> Iterator[list[Unit]]:
     """Yield units one by one, but tiny neighbours of one sort together up to a bounded size."""
+    is_crowd = len(units) > CROWD
+    limit, bounds = (CROWD_TINY_CHARS, USUAL) if is_crowd else (TINY_CHARS, MERGED)
     tiny: list[Unit] = []
     for unit in units:
-        is_tiny = _is_tiny(unit)
+        is_tiny = _is_tiny(unit, limit)
         if tiny and not (is_tiny and unit.is_class == tiny[-1].is_class):
-            yield from _merged(tiny)
+            yield from _merged(tiny, bounds)
             tiny = []
         if is_tiny:
             tiny.append(unit)
         else:
             yield [unit]
-    yield from _merged(tiny)
+    yield from _merged(tiny, bounds)
 
 
-def _is_tiny(unit: Unit) -> bool:
+def _is_tiny(unit: Unit, limit: int) -> bool:
     """Return whether a unit may share a chunk: small members, but no class that holds bodies and no run."""
-    if unit.size >= TINY_CHARS or not unit.members:
+    if unit.size >= limit or not unit.members:
         return False
-    return not any(child.has_body for m in unit.members if m.group == CLASS for child in _members(m.children))
+    return not any(map(_holds_bodies, unit.members))
 
 
-def _merged(tiny: list[Unit]) -> Iterator[list[Unit]]:
+def _holds_bodies(member: Definition) -> bool:
+    """Return whether a class has members whose bodies its chunk must not hold; what fits one line stays together."""
+    is_divided = member.group == CLASS and member.first < member.last
+    return is_divided and any(child.has_body for child in _members(member.children))
+
+
+def _merged(tiny: list[Unit], bounds: Sizes) -> Iterator[list[Unit]]:
     sizes = [unit.size for unit in tiny]
     keys = [border_key(0, unit.members[0].anchor) for unit in tiny]
-    for low, high in split_units(sizes, keys, bounds_for(sum(sizes), MERGED)) if tiny else ():
+    for low, high in split_units(sizes, keys, bounds_for(sum(sizes), bounds)) if tiny else ():
         yield tiny[low:high]

@@ -62,14 +62,19 @@ class Flow:
 _FLOW = coco.ContextKey[Flow]("gitstrata/flow")
 
 
-class _BlobSink:
+class _BlobSink(coco.TargetHandler[BlobRows, bytes]):
     """A target that needs no memory: what is declared is written, what is there already stays."""
 
     def __init__(self) -> None:
         self._sink = coco.TargetActionSink[BlobRows].from_async_fn(self._write)
 
     def reconcile(
-        self, key: str, desired: BlobRows | coco.NonExistenceType, previous: Collection[bytes], may_be_missing: bool, /
+        self,
+        key: coco.StableKey,
+        desired: BlobRows | coco.NonExistenceType,
+        previous: Collection[bytes],
+        may_be_missing: bool,
+        /,
     ) -> coco.TargetReconcileOutput[BlobRows, bytes] | None:
         if coco.is_non_existence(desired):
             return None

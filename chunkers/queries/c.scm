@@ -16,3 +16,16 @@
 (preproc_function_def name: (_) @name) @const.macro
 (preproc_def name: (_) @name) @const.macro
 (preproc_include) @import
+; Prototypes, where nothing else can look like one.
+(translation_unit (declaration declarator: [
+  (function_declarator declarator: (identifier) @name)
+  (pointer_declarator declarator: (function_declarator declarator: (identifier) @name))]) @method.prototype)
+(preproc_ifdef (declaration declarator: [
+  (function_declarator declarator: (identifier) @name)
+  (pointer_declarator declarator: (function_declarator declarator: (identifier) @name))]) @method.prototype)
+(preproc_if (declaration declarator: [
+  (function_declarator declarator: (identifier) @name)
+  (pointer_declarator declarator: (function_declarator declarator: (identifier) @name))]) @method.prototype)
+(declaration_list (declaration declarator: [
+  (function_declarator declarator: (identifier) @name)
+  (pointer_declarator declarator: (function_declarator declarator: (identifier) @name))]) @method.prototype)

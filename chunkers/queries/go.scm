@@ -1,6 +1,6 @@
 ; A type is known by its spec, whether grouped in parentheses or not; "type" comes from the line.
 (type_spec name: (_) @name type: (struct_type (field_declaration_list) @body)) @class.struct
-(type_spec name: (_) @name type: (interface_type) @body) @class.interface
+(type_spec name: (_) @name type: (interface_type)) @class.interface
 (type_spec name: (_) @name) @class.type
 (type_alias name: (_) @name) @class.type
 (method_elem name: (_) @name) @method.method

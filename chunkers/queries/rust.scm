@@ -21,3 +21,7 @@
 (const_item name: (_) @name) @const.constant
 (static_item name: (_) @name) @const.static
 (source_file (use_declaration) @import)
+; Items wrapped in a macro (cfg_rt! { ... }) are parsed once more as if they stood alone.
+(source_file (macro_invocation (token_tree) @inject))
+(source_file (expression_statement (macro_invocation (token_tree) @inject)))
+(declaration_list (macro_invocation (token_tree) @inject))

@@ -56,7 +56,7 @@ class StaticEmbedder:
 
     def embed_query(self, text: str) -> Vectors:
         """Return float32 of shape (dimension,), length 1."""
-        return self.embed_documents([text])[0]
+        return self.embed_documents([text]).reshape(self.dimension)
 
     def _embed(self, text: str, row: Vectors) -> None:
         # np.add.reduce and not a matrix product: its result does not depend on threads or memory alignment.

@@ -1,6 +1,6 @@
 """Splits source text into words and words into vocabulary pieces. Knows nothing of vectors.
 
-The same splitting as the tokenizer that ``flows.embed.export`` writes for sentence-transformers; a test keeps them equal.
+It splits as the tokenizer that ``flows.embed.export`` writes for sentence-transformers; a test keeps them equal.
 Classes of letters are spelled out as ranges, since Python, Rust and Oniguruma ship different Unicode versions.
 """
 

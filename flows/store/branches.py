@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +13,7 @@ from psycopg import sql
 
 from flows.errors import Busy, DatabaseError, UsageError
 from flows.git import Commit, Entry
-from flows.store.connect import Connection, copy_rows
+from flows.store.connect import Connection, copy_rows, lock_key
 from flows.store.cuts import LEVELS
 
 ENTRY_BYTES = 16
@@ -100,8 +99,7 @@ def exclusive(connection: Connection, repo: str, branch: str, *, wait: bool) -> 
     Raises:
         Busy: another run works on it and ``wait`` is not set.
     """
-    digest = hashlib.blake2b(f"{repo}\0{branch}".encode(), digest_size=8).digest()
-    key = struct.unpack("!q", digest)
+    key = [lock_key(repo, branch)]
     if wait:
         connection.execute("select pg_advisory_lock(%s)", key)
     elif connection.execute("select pg_try_advisory_lock(%s)", key).fetchone() != (True,):

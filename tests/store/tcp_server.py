@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from flows.store.postgres_binaries import find_binaries, run_as, server_account, server_environment
+from flows.store.postgres_binaries import SERVER_ENVIRONMENT, find_binaries, run_as, server_account
 from flows.store.postgres_files import private_folder
 
 
@@ -39,11 +40,11 @@ def tcp_server(*, with_vector: bool = True) -> Iterator[TcpServer]:
     try:
         process, port = _launch(directory, admin)
         try:
-            base = {"host": "127.0.0.1", "port": port, "connect_timeout": 5}
-            admin_dsn = make_conninfo(user="admin", password=admin, dbname="postgres", **base)
+            base = f"host=127.0.0.1 port={port} connect_timeout=5"
+            admin_dsn = make_conninfo(base, user="admin", password=admin, dbname="postgres")
             _create(admin_dsn, owner, with_vector=with_vector)
             yield TcpServer(
-                dsn=make_conninfo(user="team", password=owner, dbname="team", **base),
+                dsn=make_conninfo(base, user="team", password=owner, dbname="team"),
                 admin_dsn=make_conninfo(admin_dsn, dbname="team"),
                 port=port,
             )
@@ -62,12 +63,13 @@ def _launch(directory: Path, password: str) -> tuple[subprocess.Popen[bytes], in
     secret = directory / "password"
     secret.write_text(password)
     secret.chmod(0o644)  # in a test; the server's user must read it
-    options = ["-U", "admin", "-A", "scram-sha-256", "--pwfile", secret, "-E", "UTF8", "--locale=C", "--no-sync"]
+    options = ["-U", "admin", "-A", "scram-sha-256", "--pwfile", str(secret), "-E", "UTF8", "--locale=C", "--no-sync"]
     result = run_as(account, binaries.folder / "initdb", "-D", data, *options)
     assert result.returncode == 0, result.stderr
     port = _free_port()
     settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
-    command = [binaries.folder / "postgres", "-D", data, *(f"--{name}={value}" for name, value in settings.items())]
+    command = [str(binaries.folder / "postgres"), "-D", str(data)]
+    command += [f"--{name}={value}" for name, value in settings.items()]
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
             command,
@@ -75,7 +77,7 @@ def _launch(directory: Path, password: str) -> tuple[subprocess.Popen[bytes], in
             stdout=log,
             stderr=log,
             cwd="/",
-            env=server_environment(),
+            env=SERVER_ENVIRONMENT,
             start_new_session=True,
             user=account.uid if account else None,
             group=account.gid if account else None,
@@ -86,7 +88,7 @@ def _launch(directory: Path, password: str) -> tuple[subprocess.Popen[bytes], in
 
 def _create(admin_dsn: str, password: str, *, with_vector: bool) -> None:
     with _connect(admin_dsn) as connection:
-        connection.execute(f"CREATE ROLE team LOGIN PASSWORD '{password}'")
+        connection.execute(sql.SQL("CREATE ROLE team LOGIN PASSWORD {}").format(password))
         connection.execute("CREATE DATABASE team OWNER team")
     if with_vector:
         with psycopg.connect(make_conninfo(admin_dsn, dbname="team"), autocommit=True) as connection:

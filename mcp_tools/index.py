@@ -1,0 +1,144 @@
+"""An index opened for reading: connects and loads the model when first asked, and again after the server went away."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from flows.errors import DatabaseError, EmbedderError, SchemaMismatch
+from flows.settings import Settings
+
+if TYPE_CHECKING:
+    import psycopg_pool
+
+    from flows.embed import Embedder, Vectors
+    from flows.store.connect import Connection, Database
+    from flows.store.models import Model
+
+STATEMENT_SECONDS = 10
+CONNECT_SECONDS = 10
+CONNECTIONS = 8
+
+
+class Index:
+    """What queries need: snapshots of the database, and vectors of queries. Safe to share between threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._database: Database | None = None
+        self._pool: psycopg_pool.ConnectionPool[Connection] | None = None
+        self._embedder: Embedder | None = None
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def warm(self) -> None:
+        """Connect and load the model now, quietly: whoever asks later gets the error."""
+        with contextlib.suppress(DatabaseError, EmbedderError, SchemaMismatch):
+            self._connections()
+            self.embed("warm up")
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """Give a connection whose statements all see one state of the index.
+
+        Raises:
+            DatabaseError: the database cannot be reached, or a statement took too long.
+        """
+        import psycopg
+        import psycopg_pool
+
+        from flows.store import read
+
+        try:
+            with self._checked_out() as connection, read.snapshot(connection):
+                yield connection
+        except psycopg.errors.QueryCanceled as error:
+            raise DatabaseError(
+                f"the query took longer than {STATEMENT_SECONDS} s: narrow it by repo, paths or languages"
+            ) from error
+        except (psycopg.OperationalError, psycopg_pool.PoolTimeout) as error:
+            raise DatabaseError(f"the database went away: {error}. Try again in a moment") from error
+
+    @contextlib.contextmanager
+    def _checked_out(self) -> Iterator[Connection]:
+        import psycopg_pool
+
+        try:
+            connection = self._connections().getconn(timeout=CONNECT_SECONDS)
+        except psycopg_pool.PoolTimeout:
+            self._forget()  # an embedded server that was killed is started again
+            connection = self._connections().getconn(timeout=CONNECT_SECONDS)
+        try:
+            yield connection
+        finally:
+            self._connections().putconn(connection)
+
+    def _connections(self) -> psycopg_pool.ConnectionPool[Connection]:
+        with self._lock:
+            if self._pool is None:
+                self._database, self._pool = self._open()
+            return self._pool
+
+    def _open(self) -> tuple[Database, psycopg_pool.ConnectionPool[Connection]]:
+        import psycopg_pool
+
+        from flows.store.connect import open_database
+
+        database = self._database
+        if database is None:
+            database = open_database(self._settings)
+        else:
+            database.reopen()
+        options = f"-c statement_timeout={STATEMENT_SECONDS * 1000} -c max_parallel_workers_per_gather=0"
+        pool: psycopg_pool.ConnectionPool[Connection] = psycopg_pool.ConnectionPool(
+            database.conninfo,
+            kwargs={"autocommit": True, "prepare_threshold": None, "options": options, "application_name": "gitstrata"},
+            min_size=1,
+            max_size=CONNECTIONS,
+            check=psycopg_pool.ConnectionPool.check_connection,
+            reconnect_timeout=CONNECT_SECONDS,
+            open=True,
+        )
+        return database, pool
+
+    def _forget(self) -> None:
+        with self._lock:
+            if self._pool is not None:
+                self._pool.close(timeout=1)
+                self._pool = None
+
+    def embed(self, query: str) -> Vectors:
+        """Return the vector of a query, float32 of shape (dimension,)."""
+        return self.embedder.embed_query(query)
+
+    @property
+    def embedder(self) -> Embedder:
+        """The configured model; loaded once."""
+        with self._lock:
+            if self._embedder is None:
+                from flows.embed import load_embedder
+
+                self._embedder = load_embedder(self._settings.model)
+            return self._embedder
+
+    def check_model(self, model: Model) -> None:
+        """Refuse to compare vectors of two models."""
+        if model.fingerprint != self.embedder.fingerprint:
+            raise SchemaMismatch(
+                f"the index was built with the model {model.name}, this server has {self.embedder.name}: "
+                "set GITSTRATA_MODEL to the same model"
+            )
+
+    def close(self) -> None:
+        """Close connections and give up this process's share of the embedded server."""
+        self._forget()
+        if self._database is not None:
+            self._database.close()
+            self._database = None

@@ -1,0 +1,150 @@
+"""Answers as text: each fact of the structured result once, compactly, and the sentences for every kind of nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from flows.store import read
+from flows.store.read import BranchInfo
+from mcp_tools.results import BranchStatus, ChunkResult, SearchResult, StatusResult
+
+if TYPE_CHECKING:
+    from flows.store.connect import Connection
+    from mcp_tools.scope import Scope
+
+MAX_ANSWER = 20_000  # characters of any answer but get_chunk's
+MAX_SNIPPET = 200
+MAX_BRANCHES = 3  # named in a freshness line
+EMPTY_INDEX = "The index is empty: run `gitstrata index PATH_OR_URL` first, or wait until the first run has published."
+
+
+def source_id(path: str, anchor: str) -> str:
+    """Return the name of a chunk: path#anchor."""
+    return f"{path}#{anchor}"
+
+
+def url(path: str, start: int, end: int) -> str:
+    """Return the place of a chunk: path#L10-L42."""
+    return f"{path}#L{start}-L{end}"
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` on one line of at most MAX_SNIPPET characters."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= MAX_SNIPPET else flat[: MAX_SNIPPET - 1] + "…"
+
+
+def freshness(branches: Sequence[BranchInfo]) -> str:
+    """Return one line: which commits were searched, how old they are and whether they are current."""
+    unique = list({info.branch_id: info for info in branches}.values())
+    if not unique:
+        return ""
+    more = f"; and {len(unique) - MAX_BRANCHES} more, see index_status" if len(unique) > MAX_BRANCHES else ""
+    return "; ".join(_fresh(info) for info in unique[:MAX_BRANCHES]) + more
+
+
+def _fresh(info: BranchInfo) -> str:
+    behind = f"behind {info.head_sha[:7]}" if info.head_sha else "unknown"
+    state = "current" if info.head_sha == info.commit_sha else behind
+    return (
+        f"{info.repo}@{info.commit_sha[:7]} ({info.name}), committed {info.committed_at.astimezone(UTC):%Y-%m-%d}, "
+        f"{state} as of {clock(info.head_seen_at)}"
+    )
+
+
+def clock(when: datetime) -> str:
+    """Return a time to the minute, in UTC."""
+    return f"{when.astimezone(UTC):%Y-%m-%d %H:%M}Z"
+
+
+def nothing(connection: Connection, where: Scope) -> str:
+    """Say why a search of ``where`` found nothing."""
+    names = ", ".join(f"{info.repo} ({info.name})" for info in where.branches[:MAX_BRANCHES])
+    if not sum(info.files for info in where.branches):
+        return f"{names}: the commit has no file that may be indexed."
+    if read.count_files(connection, where.filters) == 0:
+        if where.filters.narrow:
+            return f"The filters leave no file of {names}: check paths and languages, or leave them out."
+        return f"{names}: every file was skipped; index_status lists the reasons."
+    return f"No match in {names}: try other words, or fewer filters."
+
+
+def search_text(answer: SearchResult) -> str:
+    """Return the text form of code_search's answer."""
+    lines = [f"searched {answer.freshness}"] if answer.freshness else []
+    if answer.result:
+        lines.append("rank repo source_id [lines] level language source score, then the snippet:")
+    for n, row in enumerate(answer.result, 1):
+        place = re.sub(r"^.*#", "", row.url)
+        head = f"{n}. {row.repo} {row.source_id} [{place}] {row.level} {row.language} {row.source} {row.score:g}"
+        lines.append(f"{head}\n   {row.snippet}" if row.snippet else head)
+    if answer.note:
+        lines.append(answer.note)
+    if answer.next_cursor:
+        lines.append(f"next_cursor {answer.next_cursor}")
+    return clip("\n".join(lines))
+
+
+def chunk_text(answer: ChunkResult) -> str:
+    """Return the text form of get_chunk's answer."""
+    head = f"{answer.repo}@{answer.commit[:12]} ({answer.branch}) {answer.source_id}"
+    lines = [
+        head,
+        f"{answer.url} {answer.level} {answer.language}" + (f" symbol {answer.symbol}" if answer.symbol else ""),
+    ]
+    lines += [line for line in (answer.freshness, answer.note) if line]
+    lines.append(fenced(answer.text))
+    for neighbour in answer.context:
+        lines += [f"context {neighbour.source_id} {neighbour.url}", fenced(neighbour.text)]
+    if answer.truncated:
+        lines.append("truncated: ask for max_chars up to 40000, or for a smaller level")
+    return "\n".join(lines)
+
+
+def fenced(text: str) -> str:
+    """Return ``text`` in a Markdown fence that it cannot close."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
+
+
+def status_text(answer: StatusResult) -> str:
+    """Return the text form of index_status's answer."""
+    lines = [f"state {answer.state}" + (f", model {answer.model}" if answer.model else "")]
+    for branch in answer.branches:
+        lines += _branch_lines(branch)
+    if answer.note:
+        lines.append(answer.note)
+    return clip("\n".join(lines))
+
+
+def _branch_lines(branch: BranchStatus) -> list[str]:
+    chunks = ", ".join(f"{count} {level}" for level, count in branch.chunks.items())
+    lines = [
+        f"{branch.repo} ({branch.branch}): {branch.state}, commit {branch.commit[:12] or 'none'} of "
+        f"{branch.committed_at}, indexed {branch.indexed_at}, head {branch.head[:12] or 'unknown'} seen "
+        f"{branch.head_seen_at}",
+        f"  {branch.files} files ({_counts(branch.languages)}); chunks: {chunks or 'none'}",
+    ]
+    if branch.skipped:
+        lines.append(f"  not indexed: {_counts(branch.skipped)}")
+    for run in branch.last_run:
+        lines.append(
+            f"  last run {run.started_at}: {run.outcome} in {run.seconds:g} s; files +{run.files_new} "
+            f"-{run.files_removed}; chunks +{run.chunks_added} -{run.chunks_removed}; vectors {run.vectors_computed} "
+            f"computed, {run.vectors_reused} reused" + (f"; error: {run.error}" if run.error else "")
+        )
+    return lines
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
+
+
+def clip(text: str, limit: int = MAX_ANSWER) -> str:
+    """Return at most ``limit`` characters, saying so when something was cut."""
+    ending = "\n… cut: ask for fewer rows"
+    return text if len(text) <= limit else text[: limit - len(ending)] + ending

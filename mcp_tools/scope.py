@@ -1,0 +1,138 @@
+"""From a tool's arguments to what is searched: repositories and branches, languages, paths, level.
+
+A wrong name is an error that lists the valid ones; a filter that is not set is "" or [].
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from chunkers import languages as language_table
+from chunkers.chunk import Level
+from flows.errors import UsageError
+from flows.store import read
+from flows.store.read import BranchInfo, Filters
+
+if TYPE_CHECKING:
+    from flows.store.connect import Connection
+
+LEVELS = [level.value for level in Level]
+MAX_NAMES = 12  # listed in an error
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The branches that a request is about, and its filters."""
+
+    branches: tuple[BranchInfo, ...]
+    filters: Filters
+
+    def branch(self, branch_id: int) -> BranchInfo:
+        """Return the branch of a row."""
+        return next(branch for branch in self.branches if branch.branch_id == branch_id)
+
+
+def resolve(
+    connection: Connection,
+    *,
+    repo: str = "",
+    project: str = "",
+    branch: str = "",
+    languages: Sequence[str] = (),
+    paths: Sequence[str] = (),
+    level: str = "any",
+) -> Scope:
+    """Return what the arguments name.
+
+    Raises:
+        UsageError: an unknown repository, project, branch, language or level; the message lists valid ones.
+    """
+    if project:
+        raise UsageError(f"unknown project {project!r}: no projects are configured; use repo instead")
+    found = read.branches(connection, repo, branch)
+    if not found:
+        _explain_missing(connection, repo, branch)
+    include, exclude = path_patterns(paths)
+    filters = Filters(
+        tuple(info.branch_id for info in found),
+        tuple(_language(name) for name in languages),
+        tuple(include),
+        tuple(exclude),
+        _level(level),
+    )
+    return Scope(tuple(found), filters)
+
+
+def _explain_missing(connection: Connection, repo: str, branch: str) -> None:
+    """Raise if a name is wrong; return if there simply is nothing yet."""
+    everything = read.branches(connection, "", "*")
+    repos = sorted({info.repo for info in everything})
+    if repo and repo not in repos and (everything or repo not in read.repo_names(connection)):
+        raise UsageError(f"unknown repo {repo!r}: {_choices(repo, repos, 'no repository is indexed yet')}")
+    if branch:
+        names = sorted({info.name for info in everything if not repo or info.repo == repo})
+        of_repo = f" of {repo}" if repo else ""
+        raise UsageError(f"unknown branch {branch!r}{of_repo}: {_choices(branch, names, 'none is indexed yet')}")
+
+
+def _choices(given: str, names: Sequence[str], none: str) -> str:
+    if not names:
+        return none
+    nearest = difflib.get_close_matches(given, names, 1, 0.6)
+    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"{hint}Indexed: {', '.join(names[:MAX_NAMES])}{more}"
+
+
+def _language(name: str) -> str:
+    try:
+        return language_table.get(name.strip().lower()).name
+    except KeyError as error:
+        raise UsageError(str(error.args[0])) from error
+
+
+def _level(level: str) -> int | None:
+    if level in ("", "any"):
+        return None
+    if level not in LEVELS:
+        raise UsageError(f"unknown level {level!r}: use any, {', '.join(LEVELS)}")
+    return LEVELS.index(level)
+
+
+def path_patterns(paths: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return (include, exclude) as PostgreSQL regular expressions for globs on paths from the repository's root.
+
+    ``src``, ``src/``, ``./src``, ``/src`` and ``src/**`` all mean everything below src; ``*.py`` any such file; a
+    leading ``!`` excludes. A path never leaves the repository.
+    """
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+    include: list[str] = []
+    exclude: list[str] = []
+    for given in paths:
+        negative, glob = given.startswith("!"), given.removeprefix("!").strip()
+        glob = _anchored(glob, given)
+        if not glob:
+            continue
+        regex, _ = GitIgnoreSpecPattern.pattern_to_regex(glob)
+        if regex is None:
+            continue
+        text = regex.decode() if isinstance(regex, bytes) else regex
+        (exclude if negative else include).append(text.replace("(?P<ps_d>", "(?:"))
+    return include, exclude
+
+
+def _anchored(glob: str, given: str) -> str:
+    """Return a gitignore pattern: anchored at the root if it has a directory in it, as a user of paths expects."""
+    while glob.startswith("./"):
+        glob = glob[2:]
+    if ".." in glob.split("/"):
+        raise UsageError(f"paths: {given!r} leaves the repository; give a path or glob from its root")
+    if glob in ("", ".", "/", "**", "/**"):
+        return ""
+    body = glob.removesuffix("/**").rstrip("/")
+    wild = any(char in body for char in "*?[")
+    return body if wild and "/" not in body else "/" + body.lstrip("/")

@@ -1,0 +1,165 @@
+"""The MCP server: registration only. What a tool does is in the module of its name.
+
+Nothing heavy is imported or done before the handshake; database and model are opened in the background.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib.metadata
+import logging
+import sys
+import threading
+from typing import Annotated, Any
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import BaseModel, Field
+
+from flows.errors import GitstrataError
+from flows.settings import Settings
+from mcp_tools.index import Index
+from mcp_tools.results import ChunkResult, SearchResult, StatusResult
+
+log = logging.getLogger("gitstrata")
+
+INSTRUCTIONS = """\
+gitstrata holds whole git repositories at a published commit, cut into files, classes, methods and blocks.
+- code_search: find code when you know what it does but not what it is called or where it is, across one or many
+  repositories, also ones that are not checked out here. Use words or identifiers; read the hits with get_chunk.
+- get_chunk: the code of a row (its source_id or url), with its neighbours, or widened to its class or file.
+- index_status: which commit is indexed, whether it is current, and which files were left out and why.
+Plain grep in your working tree is better for uncommitted changes and for every occurrence of an exact string in files
+that you have checked out: the index shows commits, not edits."""
+
+READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+
+Repo = Annotated[str, Field(description="Repository name as list in index_status, e.g. pallets/flask; empty for all")]
+
+
+class Server(MCPServer[None]):
+    """An MCPServer that names the nearest valid argument instead of ignoring or dumping an unknown one."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
+        """Check the names of the arguments, then call the tool."""
+        tool = next((tool for tool in await self.list_tools() if tool.name == name), None)
+        if tool is not None:
+            check_arguments(arguments, list(tool.input_schema.get("properties", {})))
+        return await super().call_tool(name, arguments, context)
+
+
+def check_arguments(arguments: dict[str, Any], valid: list[str]) -> None:
+    """Raise ToolError for an argument that the tool does not have."""
+    for name in arguments:
+        if name not in valid:
+            nearest = difflib.get_close_matches(name, valid, 1, 0.5)
+            hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+            raise ToolError(f"unknown argument {name!r}: {hint}Valid arguments: {', '.join(valid)}")
+
+
+def build_server(index: Index) -> Server:
+    """Return a server whose tools read ``index``."""
+    ArgModelBase.model_config["extra"] = "forbid"  # so that the schemas say it, too
+    server = Server("gitstrata", instructions=INSTRUCTIONS, version=version(), log_level="WARNING")
+
+    @server.tool(annotations=READ_ONLY, title="Search code by meaning and words")
+    def code_search(
+        query: Annotated[str, Field(description="What the code does, or identifiers in it; a sentence or a few words")],
+        limit: Annotated[int, Field(description="Rows to return, 1 to 50")] = 10,
+        repo: Repo = "",
+        project: Annotated[str, Field(description="Project (a named set of repositories); empty for all")] = "",
+        branch: Annotated[str, Field(description="Branch or tag; empty for each repository's default")] = "",
+        languages: Annotated[list[str], Field(description="Only these, e.g. python, go, markdown")] = [],  # noqa: B006
+        paths: Annotated[
+            list[str], Field(description="Globs from the repository root, e.g. src, *.py, !tests; ! excludes")
+        ] = [],  # noqa: B006
+        level: Annotated[str, Field(description="any, file, class, method or block")] = "any",
+        cursor: Annotated[str, Field(description="next_cursor of an earlier answer, for more rows")] = "",
+    ) -> Annotated[CallToolResult, SearchResult]:
+        """Find code by what it does (or by identifiers) across indexed repositories, at a published commit.
+
+        Use it when you do not know the name or place of what you look for. For every occurrence of an exact string in
+        a working tree that you have at hand, plain grep is better. Read a hit with get_chunk.
+        """
+        from mcp_tools import code_search as tool
+        from mcp_tools import render
+
+        with _reported():
+            answer = tool.code_search(
+                index,
+                query,
+                limit=limit,
+                repo=repo,
+                project=project,
+                branch=branch,
+                languages=languages,
+                paths=paths,
+                level=level,
+                cursor=cursor,
+            )
+        return _result(answer, render.search_text(answer))
+
+    @server.tool(annotations=READ_ONLY, title="Read the code behind a hit")
+    def get_chunk(
+        source_id: Annotated[str, Field(description="source_id (path#Symbol) or url (path#L10-L42) of any row")],
+        repo: Repo = "",
+        context: Annotated[int, Field(description="Neighbouring chunks before and after, 0 to 3")] = 1,
+        level: Annotated[str, Field(description="Widen to method, class or file; empty for the chunk itself")] = "",
+        max_chars: Annotated[int, Field(description="Characters of code to return, up to 40000")] = 8000,
+    ) -> Annotated[CallToolResult, ChunkResult]:
+        """Return the code of a chunk with its neighbours, or of its class or file, from the published commit."""
+        from mcp_tools import chunks as tool
+        from mcp_tools import render
+
+        with _reported():
+            answer = tool.get_chunk(index, source_id, repo=repo, context=context, level=level, max_chars=max_chars)
+        return _result(answer, render.chunk_text(answer))
+
+    @server.tool(annotations=READ_ONLY, title="What is indexed, and how fresh it is")
+    def index_status(repo: Repo = "") -> Annotated[CallToolResult, StatusResult]:
+        """Say which repositories and commits are indexed, whether they are current, and what was left out and why."""
+        from mcp_tools import render
+        from mcp_tools import status as tool
+
+        with _reported():
+            answer = tool.index_status(index, repo=repo)
+        return _result(answer, render.status_text(answer))
+
+    return server
+
+
+class _reported:
+    """Turn our own errors into the one line that the model reads; anything else stays in the server's log."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: object) -> None:
+        if isinstance(error, GitstrataError):
+            raise ToolError(str(error)) from error
+
+
+def _result(answer: BaseModel, text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer.model_dump())
+
+
+def version() -> str:
+    """Return the installed version of gitstrata."""
+    try:
+        return importlib.metadata.version("gitstrata")
+    except importlib.metadata.PackageNotFoundError:
+        return "0"
+
+
+def serve(settings: Settings) -> None:
+    """Serve over standard input and output until the client goes away."""
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
+    )
+    with Index(settings) as index:
+        server = build_server(index)
+        threading.Thread(target=index.warm, name="warm", daemon=True).start()
+        server.run("stdio")

@@ -1,0 +1,107 @@
+"""index_status: what is indexed, how fresh it is, what was left out and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from flows.store import read, runs
+from flows.store.models import active_model
+from flows.store.read import BranchInfo
+from flows.store.runs import Run
+from mcp_tools import render, scope
+from mcp_tools.index import Index
+from mcp_tools.results import BranchStatus, RunInfo, StatusResult
+
+if TYPE_CHECKING:
+    from flows.store.connect import Connection
+
+MAX_BRANCHES = 40
+_WORST = ("failed", "partial", "stale", "indexing", "ready")
+
+
+def index_status(index: Index, *, repo: str = "") -> StatusResult:
+    """Return the state of every branch, or of one repository's.
+
+    Raises:
+        UsageError: unknown repository.
+    """
+    with index.snapshot() as connection:
+        where = scope.resolve(connection, repo=repo, branch="*" if read.branches(connection, repo, "*") else "")
+        model = active_model(connection)
+        shown = [_branch(connection, info) for info in where.branches[:MAX_BRANCHES]]
+        shown += [_unpublished(run) for run in runs.unpublished(connection, repo)]
+    if not shown:
+        return StatusResult(state="empty", model=model.name if model else "", branches=[], note=render.EMPTY_INDEX)
+    left = len(where.branches) - MAX_BRANCHES
+    return StatusResult(
+        state=next(state for state in _WORST if any(branch.state == state for branch in shown)),
+        model=model.name if model else "",
+        branches=shown,
+        note=f"{left} more branches: name a repo to see them" if left > 0 else "",
+    )
+
+
+def _branch(connection: Connection, info: BranchInfo) -> BranchStatus:
+    run = runs.latest(connection, info.repo, info.name)
+    coverage = read.coverage(connection, info.branch_id)
+    return BranchStatus(
+        repo=info.repo,
+        branch=info.name,
+        state=_state(connection, info, run),
+        commit=info.commit_sha,
+        committed_at=render.clock(info.committed_at),
+        indexed_at=render.clock(info.published_at),
+        head=info.head_sha,
+        head_seen_at=render.clock(info.head_seen_at),
+        files=info.files,
+        chunks=dict(zip(scope.LEVELS, info.chunks, strict=True)),
+        languages=coverage.languages,
+        skipped=coverage.skipped,
+        last_run=[_run(run)] if run else [],
+    )
+
+
+def _state(connection: Connection, info: BranchInfo, run: Run | None) -> str:
+    if run is not None and runs.is_running(connection, run):
+        return "indexing"
+    if run is not None and run.outcome in ("failed", "running"):
+        return "failed"
+    if info.head_sha != info.commit_sha:
+        return "stale"
+    return "partial" if info.failed else "ready"
+
+
+def _unpublished(run: Run) -> BranchStatus:
+    """Describe a branch that has had runs, but nothing to show yet."""
+    return BranchStatus(
+        repo=run.repo,
+        branch=run.branch,
+        state="indexing" if run.outcome == "running" else "failed",
+        commit="",
+        committed_at="",
+        indexed_at="",
+        head=run.commit,
+        head_seen_at=render.clock(run.started_at),
+        files=0,
+        chunks={},
+        languages={},
+        skipped={},
+        last_run=[_run(run)],
+    )
+
+
+def _run(run: Run) -> RunInfo:
+    report = run.report
+    files, chunks, vectors = (report.get(key) or {} for key in ("files", "chunks", "vectors"))
+    return RunInfo(
+        outcome=run.outcome,
+        started_at=render.clock(run.started_at),
+        seconds=round((run.finished_at - run.started_at).total_seconds(), 2) if run.finished_at else 0.0,
+        files_new=files.get("new", 0),
+        files_removed=files.get("removed", 0),
+        chunks_added=chunks.get("added", 0),
+        chunks_removed=chunks.get("removed", 0),
+        vectors_computed=vectors.get("computed", 0),
+        vectors_reused=vectors.get("reused", 0),
+        error=run.error,
+    )
