@@ -6,7 +6,7 @@ real input. How chunks are made of definitions is no concern of this module.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -86,6 +86,7 @@ def find_definitions(grammar: Grammar, root: tree_sitter.Node, source: bytes, li
         if key in found.definitions:
             found.definitions[key].lead = node.start_point.row
     definitions = found.definitions.values()
+    _demote_prototypes(definitions)
     named = {(d.raw_name, d.first) for d in definitions if d.group != CONST}
     kept = (d for d in definitions if d.group != CONST or (d.raw_name, d.first) not in named)
     ordered = _without_twins(sorted(kept, key=lambda d: (d.start, -d.end, d.pattern)))
@@ -93,6 +94,14 @@ def find_definitions(grammar: Grammar, root: tree_sitter.Node, source: bytes, li
     _describe(ordered, grammar, source, lines)
     _anchor(ordered)
     return Outline(roots, ordered, sorted(found.imports))
+
+
+def _demote_prototypes(definitions: Collection[Definition]) -> None:
+    """Leave a prototype without a chunk of its own where the same file defines what it announces."""
+    defined = {d.raw_name for d in definitions if d.has_body}
+    for definition in definitions:
+        if definition.kind == "prototype" and definition.raw_name in defined:
+            definition.group = CONST
 
 
 class _Found:

@@ -13,7 +13,7 @@ from itertools import accumulate
 from zlib import crc32
 
 TEXT_CHARS = 4_000  # no chunk's text is longer
-WHOLE_CHARS = 2_400  # a method up to this size stays in one chunk
+WHOLE_CHARS = 2_000  # a method up to this size stays in one chunk; one more character makes exactly two of it
 TINY_CHARS = 120  # smaller neighbours share a chunk
 CROWD = 200  # members of one container; beyond it neighbours share larger chunks
 CROWD_TINY_CHARS = 400
@@ -31,13 +31,14 @@ class Sizes:
     most: int
 
 
-USUAL = Sizes(400, 1_800)
+USUAL = Sizes(400, WHOLE_CHARS)
 MERGED = Sizes(120, 800)
 COARSE = Sizes(1_500, 3_300)  # plus breadcrumb and signature still under TEXT_CHARS
 
 _CLOSERS = (")", "]", "}", "else", "elif", "except", "finally", "catch", "case", "end", "</", "#endif", "|", ">", "*")
 _COMMENTS = ("#", "//", "/*", "*", "--", ";", "%", "@")
-_NO_BORDER = 15
+_NO_BORDER = 31
+_DEPTHS = 8  # deeper statements are all alike
 
 
 def split_lines(text: str) -> list[str]:
@@ -72,6 +73,7 @@ def text_ranks(lines: Sequence[str], first: int, last: int) -> list[int]:
 def statement_ranks(lines: Sequence[str], first: int, last: int, depths: dict[int, int]) -> list[int]:
     """Rank rows by the depth of the statement that begins there; a row inside a statement is a poor place."""
     ranks = []
+    base = min((depths[row] for row in range(first, last + 1) if row in depths), default=0)
     for row in range(first, last + 1):
         depth = depths.get(row)
         if depth is None:
@@ -79,7 +81,9 @@ def statement_ranks(lines: Sequence[str], first: int, last: int, depths: dict[in
             continue
         before = lines[row - 1].strip() if row > first else ""
         stripped = lines[row].lstrip()
-        ranks.append(_rank(min(depth, 5), stripped, was_blank=not before, was_comment=before.startswith(_COMMENTS)))
+        ranks.append(
+            _rank(min(depth - base, _DEPTHS), stripped, was_blank=not before, was_comment=before.startswith(_COMMENTS))
+        )
     return ranks
 
 

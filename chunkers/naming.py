@@ -25,6 +25,7 @@ DOCSTRING = re.compile(rb"[rRuUbB]{0,2}(\"\"\"|'''|\"|')(.{0,4000}?)(?:\1|$)", r
 _ANNOTATIONS = re.compile(r"^(?:@(?!interface\b)[\w.]+(?:\s*\((?:[^()]|\([^()]*\))*\))?\s+)+")
 _TEMPLATE_ARGUMENTS = re.compile(r"<[^<>]*>(?=::)")
 _JS_PREFIX = re.compile(r"^exports\.|^(?:this|self|window|globalThis)\.")
+_TRAILING_COMMENT = re.compile(r":\s*#.*\Z", re.DOTALL)
 _CALLED = re.compile(r"([A-Za-z_~][\w:~]*)\s*\(")
 _WORD_BEFORE = re.compile(rb"[\w \t]{0,80}\Z")
 
@@ -33,6 +34,8 @@ def clean_name(raw: str, kind: str) -> str:
     """Return one part of a qualified name: no ``#``, ``:``, ``@`` or white space, dots only where the source joins."""
     if kind == "test":
         return re.sub(r"\W+", "-", raw).strip("-")[:80] or "test"
+    if raw.isidentifier() and raw.isascii():
+        return raw
     name = raw.strip("\"'`")
     if "::" in name:
         while _TEMPLATE_ARGUMENTS.search(name):
@@ -68,8 +71,11 @@ def signature_of(source: bytes, start: int, body: int | None, end: int, *, is_ty
     text = source[begin : min(limit, begin + 4 * SIGNATURE_CHARS)].decode("utf-8", "replace")
     if body is None and is_type:
         text = text.strip().partition("\n")[0]
-    text = _ANNOTATIONS.sub("", text.lstrip())
-    text = re.sub(r":\s*#.*\Z", "", text, flags=re.DOTALL)
+    text = text.lstrip()
+    if text.startswith("@"):
+        text = _ANNOTATIONS.sub("", text)
+    if "#" in text:
+        text = _TRAILING_COMMENT.sub("", text)
     return clip(text.rstrip().rstrip("{:;,").rstrip(), SIGNATURE_CHARS)
 
 

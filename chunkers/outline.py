@@ -14,7 +14,8 @@ from chunkers.lines import clip, size_of, text_of
 from chunkers.naming import comment_text, docstring_at
 from chunkers.plain import beginning
 
-OUTLINE_CHARS = 2_400  # a file's outline or a class's skeleton
+OUTLINE_CHARS = 2_400  # a file's outline
+SKELETON_CHARS = 3_200  # a class's skeleton; its own lines always fit
 HEADER_CHARS = 1_200  # docs, decorators and signature as they stand
 OWN_CHARS = 1_500  # fields and constants of a class that its skeleton holds as they stand
 DOC_CHARS = 600
@@ -132,7 +133,9 @@ def own_rows(
 
 
 def tells_own(lines: Sequence[str], definition: Definition, members: Sequence[Definition]) -> bool:
-    """Return whether a class's own lines are few enough for its skeleton to hold them all."""
+    """Return whether a class's docs and own lines are few enough for its skeleton to hold them all."""
+    if size_of(lines, definition.lead, header_last(definition)) > HEADER_CHARS:
+        return False
     own = own_rows(definition, members, definition.first, definition.last)
     return sum(size_of(lines, a, b) for a, b, member in own if member is None) <= OWN_CHARS
 
@@ -143,12 +146,16 @@ def skeleton(lines: Sequence[str], definition: Definition, members: Sequence[Def
     own_told = tells_own(lines, definition, members)
     if not own_told and definition.body is not None:
         parts.append(clip(docstring_at(source, definition.body), DOC_CHARS))
-    for first, last, member in own_rows(definition, members, definition.first, definition.last):
-        if member is not None:
+    body = own_rows(definition, members, definition.first, definition.last)
+    own = sum(size_of(lines, a, b) for a, b, member in body if member is None) if own_told else 0
+    room = SKELETON_CHARS - own - sum(map(len, parts))
+    for first, last, member in body:
+        if member is None:
+            parts += [text_of(lines, first, last)] if own_told else []
+        elif room > 0:
             parts.append("    " + member.signature)
-        elif own_told:
-            parts.append(text_of(lines, first, last))
-    return _fill([part for part in parts if part.strip()], OUTLINE_CHARS + HEADER_CHARS)
+            room -= len(parts[-1]) + 1
+    return "\n".join(part for part in parts if part.strip())
 
 
 def method_head(lines: Sequence[str], definition: Definition, members: Sequence[Definition], source: bytes) -> str:

@@ -43,7 +43,7 @@ _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _BLOCK = re.compile(r"^(-{4,}|={4,}|\.{4,}|\+{4,}|/{4,})\s*$")
 _ATX = re.compile(r"^ {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t\r]*$")
 _SETEXT = re.compile(r"^ {0,3}(=+|-+)[ \t\r]*$")
-_NOT_TITLE = re.compile(r"^\s*(?:[-*+>|]|\d+[.)]|```|~~~|    )")
+_NOT_TITLE = re.compile(r"^\s*(?:[-*+>|]|\.\. |:\w+:|\d+[.)]|```|~~~|    )")
 _ADOC = re.compile(r"^(={1,6})[ \t]+(\S.*?)[ \t\r]*$")
 _ADORNMENT = re.compile(r"^([!-/:-@\[-`{-~])\1{2,}[ \t\r]*$")
 _LINK = re.compile(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])|:\w+:`([^`<]*)[^`]*`|[`*]+|</?\w[^>]*>")
@@ -115,15 +115,13 @@ def _symbol(lines: Sequence[str], section: Section, at: int, sections: Sequence[
 
 
 def _opening(lines: Sequence[str], section: Section) -> str:
-    """Return the first sentence under a heading, "" where it opens with a code sample, list or table."""
-    paragraph = (
-        text_of(lines, section.body, min(section.last, section.body + 12)) if section.body <= section.last else ""
-    )
-    return (
-        ""
-        if _NOT_TITLE.match(paragraph) or _BLOCK.match(paragraph[:80].partition("\n")[0])
-        else first_sentence(paragraph)
-    )
+    """Return the first sentence under a heading, "" where only code, lists, tables or directives follow."""
+    if section.body > section.last:
+        return ""
+    for paragraph in re.split(r"\n\s*\n", text_of(lines, section.body, min(section.last, section.body + 12))):
+        if paragraph.strip() and not _NOT_TITLE.match(paragraph) and not _BLOCK.match(paragraph.partition("\n")[0]):
+            return first_sentence(paragraph)
+    return ""
 
 
 def _outline(lines: Sequence[str], sections: Sequence[Section]) -> str:

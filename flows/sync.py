@@ -126,7 +126,7 @@ class _Run:
                 branch = self._publish(connection, branch, plan, rows)
             with report.stage("statistics"):
                 lexicon.note_moved(connection, added + report.chunks.removed)
-                lexicon.refresh_if_moved(connection)
+                lexicon.refresh_if_moved(connection, model)
             self._describe(connection, branch, added=added)
             report.outcome = "partial" if branch.failed else "done"
 

@@ -129,7 +129,8 @@ def summary(report: Report) -> str:
     seconds = ", ".join(f"{stage} {value:.2f}" for stage, value in report.seconds.items())
     lines = [
         f"{report.repo} {report.branch} at {report.commit[:12]}: {report.outcome}",
-        f"  files    {report.files.seen} seen, {report.files.new} new, {report.files.removed} removed; skipped: {skipped}",
+        f"  files    {report.files.seen} seen, {report.files.new} new, {report.files.removed} removed; "
+        f"skipped: {skipped}",
         f"  chunks   {report.chunks.total} ({levels}); {report.chunks.added} added, {report.chunks.reused} reused, "
         f"{report.chunks.removed} removed",
         f"  vectors  {report.vectors.computed} computed, {report.vectors.reused} reused",

@@ -17,7 +17,7 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from flows.errors import GitstrataError
 from flows.settings import Settings
@@ -45,10 +45,17 @@ class Server(MCPServer[None]):
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
         """Check the names of the arguments, then call the tool."""
-        tool = next((tool for tool in await self.list_tools() if tool.name == name), None)
-        if tool is not None:
-            check_arguments(arguments, list(tool.input_schema.get("properties", {})))
-        return await super().call_tool(name, arguments, context)
+        tools = {tool.name: tool for tool in await self.list_tools()}
+        if name not in tools:
+            raise ToolError(f"unknown tool {name!r}: there are {', '.join(tools)}")
+        check_arguments(arguments, list(tools[name].input_schema.get("properties", {})))
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.__cause__.errors())
+                raise ToolError("; ".join(problems)) from error
+            raise
 
 
 def check_arguments(arguments: dict[str, Any], valid: list[str]) -> None:

@@ -31,6 +31,7 @@ def main() -> int:
     parser.add_argument("--texts", type=int, default=MAX_SPEED_TEXTS, help="texts to time (default: %(default)s)")
     options = parser.parse_args()
     files = [path.read_text(encoding="utf-8", errors="replace") for path in _python_files(options.folders)]
+    texts = [file[start : start + TEXT_CHARS] for file in files for start in range(0, len(file), TEXT_CHARS)]
     memory, wall = _megabytes(), time.perf_counter()
     try:
         embedder = load_embedder(options.model)
@@ -38,7 +39,7 @@ def main() -> int:
         print(f"bench_embed: {error}", file=sys.stderr)
         return 1
     print(f"{embedder.name}: {embedder.dimension} dimensions, loaded in {(time.perf_counter() - wall) * 1e3:.0f} ms")
-    measure_speed(embedder, files, options.texts)
+    measure_speed(embedder, texts[: options.texts])
     print(f"memory: {_megabytes() - memory:.0f} MB above the start, at the most")
     measure_docstrings(embedder, files, options.functions, options.queries)
     return 0
@@ -53,9 +54,8 @@ def _megabytes() -> float:
     return peak / (1e6 if sys.platform == "darwin" else 1e3)
 
 
-def measure_speed(embedder: Embedder, files: list[str], limit: int) -> None:
+def measure_speed(embedder: Embedder, texts: list[str]) -> None:
     """Print texts and MB of source per CPU second of this process, all threads together."""
-    texts = [file[start : start + TEXT_CHARS] for file in files for start in range(0, len(file), TEXT_CHARS)][:limit]
     start = time.process_time()
     for first in range(0, len(texts), BATCH):
         embedder.embed_documents(texts[first : first + BATCH])

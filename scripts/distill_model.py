@@ -99,6 +99,7 @@ def _load_teacher() -> Any:
     found = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
     if found != TEACHER_SHA256:
         raise CorpusError(f"{folder}: sha256 of model.safetensors is {found}, expected {TEACHER_SHA256}")
+    importlib.import_module("transformers.utils.logging").disable_progress_bar()
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     return sentence_transformers.SentenceTransformer(str(folder), device="cpu")

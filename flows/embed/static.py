@@ -79,7 +79,8 @@ def read_model(folder: Path) -> tuple[dict[str, Any], list[str], Vectors]:
     expected = (len(vocabulary), config["dimension"])
     if rows.dtype != np.int8 or rows.shape != expected or scales.shape != (len(vocabulary), 1):
         raise ValueError(f"{_ROWS} is {rows.dtype} {rows.shape}, expected int8 {expected}")
-    table: Vectors = np.multiply(rows, scales, dtype=np.float32)
+    table: Vectors = rows.astype(np.float32)
+    table *= scales
     return config, vocabulary, table
 
 

@@ -192,6 +192,7 @@ def publish(
         DatabaseError: another run published the branch in between; nothing was changed.
     """
     with connection.transaction():
+        connection.execute("set local synchronous_commit = on")  # off elsewhere: what it may lose is done again
         branch_id = _lock_branch(connection, repo, commit, rules_fp, expected)
         if make_default:
             _make_default(connection, branch_id)

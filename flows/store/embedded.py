@@ -173,28 +173,30 @@ class EmbeddedServer:
 
     def _ensure_running(self) -> None:
         """Wait for a server that answers; launch one if no process of any lives, end those that nobody can reach."""
-        launched = cleared = False
-        since, limit = time.monotonic(), _ORPHAN_SECONDS
+        launched = cleared = silent = False
+        since = time.monotonic()
         while not isinstance(answer := self._ask(), _Live):
-            if answer is not None:
-                limit = max(limit, self._patience(answer))
-            elif (lock := process.try_lock(self._server_lock)) is not None:
+            if silent != (answer is None):
+                silent, since = answer is None, time.monotonic()
+            if answer is None and (lock := process.try_lock(self._server_lock)) is not None:
                 try:
                     if launched:
                         raise self._failed_start()
                     self._launch(lock)
                 finally:
                     os.close(lock)
-                launched, since, limit = True, time.monotonic(), _RECOVERY_SECONDS
-            if time.monotonic() - since > limit:
+                launched, since = True, time.monotonic()
+            if time.monotonic() - since > self._patience(answer, launched):
                 if answer is not None or launched or cleared:
                     raise self._no_answer(answer)
                 self._end_processes()
                 cleared, since = True, time.monotonic()
             time.sleep(0.005)
 
-    def _patience(self, answer: _NotReady) -> float:
-        """Return how many seconds a server that says so deserves."""
+    def _patience(self, answer: _NotReady | None, launched: bool) -> float:
+        """Return how many seconds to wait for a server in that state."""
+        if answer is None:
+            return _RECOVERY_SECONDS if launched else _ORPHAN_SECONDS
         if answer.says(_FULL):
             raise DatabaseError(f"all connections of the database in {self.directory} are taken: end some clients")
         if answer.says((f'database "{DATABASE}" does not exist',)):

@@ -6,7 +6,10 @@ outside its transaction, once the live corpus has moved by :data:`MOVED`.
 
 from __future__ import annotations
 
+from psycopg import sql
+
 from flows.store.connect import Connection
+from flows.store.models import Model
 
 MOVED = 0.02  # share of the corpus
 _REFRESH_LOCK = 7_242_003
@@ -20,14 +23,18 @@ def note_moved(connection: Connection, chunks: int) -> None:
     )
 
 
-def refresh_if_moved(connection: Connection) -> bool:
-    """Compute a new generation if the corpus has moved enough, and say whether it was done."""
+def refresh_if_moved(connection: Connection, model: Model) -> bool:
+    """Compute a new generation if the corpus has moved enough, and say whether it was done.
+
+    The planner's own statistics are renewed at the same time: without them a first index is searched by bad plans.
+    """
     row = connection.execute("select moved, texts from lex_stat order by generation desc limit 1").fetchone()
     if row is not None and row[0] <= row[1] * MOVED:
         return False
     with connection.transaction():
         if connection.execute("select pg_try_advisory_xact_lock(%s)", [_REFRESH_LOCK]).fetchone() != (True,):
             return False  # another run is at it
+        connection.execute(sql.SQL("analyze file, cut, chunk, lex, {}").format(model.vectors))
         _refresh(connection)
     return True
 

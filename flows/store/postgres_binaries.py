@@ -10,7 +10,6 @@ import errno
 import importlib.util
 import os
 import platform
-import pwd
 import re
 import shutil
 import stat
@@ -20,6 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.errors import DatabaseError
+
+if sys.platform != "win32":  # there, EmbeddedServer says what to do instead
+    import pwd
 
 # No PG* variable, no locale that is not installed, no token of ours that another user could read in /proc.
 SERVER_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"}

@@ -292,5 +292,6 @@ _REMEDIES = {
     "Permission denied": "give this user that permission or choose another folder with GITSTRATA_HOME",
     "Operation not permitted": "choose a folder that this user owns with GITSTRATA_HOME",
     "Not a directory": "choose another folder with GITSTRATA_HOME",
+    "No locks available": "choose a folder on a local disk with GITSTRATA_HOME",
     "Cannot allocate memory": "free some memory",
 }

@@ -26,6 +26,8 @@ from flows.store.texts import MAX_TF
 
 K1, B = 1.2, 0.75  # BM25, as everyone sets them
 MAX_TERMS = 32  # of a query, the rarest first
+MAX_WORDED = 5_000  # texts that are scored by their words: .997 of the top 10 of scoring all
+MAX_PLACES = 4  # of one text
 _TF_BOUNDS: list[float] = []  # between the ts_rank of n and n + 1 occurrences of one term
 
 
@@ -151,47 +153,51 @@ def count_files(connection: Connection, filters: Filters) -> int:
 def candidates(
     connection: Connection, model: Model, filters: Filters, query: str, vector: Vectors, pool: int
 ) -> list[Hit]:
-    """Return the chunks behind the ``pool`` nearest and best-worded texts in scope, each at 4 places at most.
+    """Return the chunks behind the ``pool`` nearest and best-worded texts in scope, each at MAX_PLACES at most.
 
     Distances are exact; word scores are BM25 over the statistics' newest generation.
     """
     register_vector(connection)
-    weights, statistics = _weights(connection, query)
-    scores = [_bm25(term, weight, statistics) for term, weight in weights]
+    terms = _query_terms(connection, query)
     statement = sql.SQL(
         """
-        with scope as materialized (
-            select f.branch_id, f.path, f.language, f.cut_id from file f where {where}
-        ), shown as materialized (
-            select distinct c.text_id from chunk c where c.cut_id in (select cut_id from scope) and {level}
+        with shown as materialized (
+            select c.text_id from file f join chunk c using (cut_id) where {where} and {level}
         ), near as (
             select text_id, row_number() over (order by distance, text_id) as rank from (
-                select text_id, (v.vector <=> %(vector)s) + 0 as distance from shown join {vectors} v using (text_id)
-                order by distance, text_id limit %(pool)s
+                select text_id, (vector <=> %(vector)s) + 0 as distance from {vectors}
+                where text_id in (select text_id from shown) order by distance, text_id limit %(pool)s
             ) n
         ), worded as (
             select text_id, row_number() over (order by score desc, text_id) as rank from (
-                select l.text_id, {score} as score from lex l join shown using (text_id)
-                where l.terms @@ %(terms)s::tsquery order by score desc, text_id limit %(pool)s
+                select text_id, {score} as score from (
+                    select text_id, terms, {k} * ({b} + {c} * length) as k from lex
+                    where terms @@ %(terms)s::tsquery and text_id in (select text_id from shown)
+                ) l order by score desc, text_id limit %(pool)s
             ) w
         )
         select place.*, coalesce(n.rank, 0), coalesce(w.rank, 0)
         from near n full join worded w using (text_id)
         cross join lateral (
-            select s.branch_id, s.path, s.language, c.cut_id, c.ord, c.level, c.anchor, c.symbol, c.signature,
+            select f.branch_id, f.path, f.language, c.cut_id, c.ord, c.level, c.anchor, c.symbol, c.signature,
                 c.start_line, c.end_line, c.text_id
-            from chunk c join scope s using (cut_id) where c.text_id = coalesce(n.text_id, w.text_id) and {level}
-            order by s.path, s.branch_id, c.ord limit 4
+            from chunk c join file f using (cut_id) where c.text_id = coalesce(n.text_id, w.text_id)
+                and {where} and {level}
+            order by f.path, f.branch_id, c.ord limit {places}
         ) place
         """
     ).format(
         where=_where(filters),
         level=sql.SQL("true") if filters.level is None else sql.SQL("c.level = {}").format(sql.Literal(filters.level)),
         vectors=model.vectors,
-        score=sql.SQL(" + ").join(scores or [sql.SQL("0").format()]),
+        score=sql.SQL(" + ").join([_bm25(term, weight) for term, weight in terms.weights] or [sql.SQL("0").format()]),
+        k=_number(K1),
+        b=_number(1 - B),
+        c=_number(B / terms.mean_length),
+        places=sql.Literal(MAX_PLACES),
     )
-    terms = " | ".join(_quoted(term) for term, _ in weights)
-    parameters = _parameters(filters) | {"vector": HalfVector(vector), "terms": terms, "pool": pool, "tf": _TF_BOUNDS}
+    wanted = " | ".join(map(_quoted, terms.required))
+    parameters = _parameters(filters) | {"vector": HalfVector(vector), "terms": wanted, "pool": pool, "tf": _TF_BOUNDS}
     return [Hit(*row) for row in connection.execute(statement, parameters)]
 
 
@@ -216,41 +222,53 @@ def _parameters(filters: Filters) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Statistics:
+class _Terms:
+    """A query's terms with their weights; a text must have one of ``required`` to be scored."""
+
+    weights: list[tuple[str, float]]
+    required: list[str]
     mean_length: float
 
 
-def _weights(connection: Connection, query: str) -> tuple[list[tuple[str, float]], _Statistics]:
-    """Return the query's terms with their IDF (max(0, ln(N / (1 + df))), rarest first) and the corpus statistics."""
+def _query_terms(connection: Connection, query: str) -> _Terms:
+    """Weigh a query's terms by IDF, max(0, ln(N / (1 + df))), the rarest first.
+
+    Common terms score, but do not bring texts in by themselves once rarer ones have brought MAX_WORDED.
+    """
     terms = sorted(set(words.words(query)))
     row = connection.execute(
         "select generation, texts, mean_length from lex_stat order by generation desc limit 1"
     ).fetchone()
     if row is None or not terms:
-        return [], _Statistics(1.0)
+        return _Terms([], [], 1.0)
     generation, texts, mean_length = row
     found = connection.execute(
         "select term, df from term_df where generation = %s and term = any(%s)", [generation, terms]
     )
     frequencies: dict[str, int] = dict(found.fetchall())
-    idf = {term: max(0.0, math.log(max(1, texts) / (1 + frequencies.get(term, 1)))) for term in terms}
-    useful = sorted((term for term in terms if idf[term] > 0), key=lambda term: (-idf[term], term)) or terms
-    return [(term, idf[term] or 1e-6) for term in useful[:MAX_TERMS]], _Statistics(float(mean_length) or 1.0)
+    rarest = sorted(terms, key=lambda term: (frequencies.get(term, 1), term))[:MAX_TERMS]
+    weights = [(term, max(0.0, math.log(max(1, texts) / (1 + frequencies.get(term, 1))))) for term in rarest]
+    weights = [pair for pair in weights if pair[1] > 0] or [(term, 1e-6) for term, _ in weights]
+    required: list[str] = []
+    expected = 0
+    for term, _ in weights:
+        expected += frequencies.get(term, 1)
+        if required and expected > MAX_WORDED:
+            break
+        required.append(term)
+    return _Terms(weights, required, float(mean_length) or 1.0)
 
 
-def _bm25(term: str, weight: float, statistics: _Statistics) -> sql.Composed:
-    """Return BM25 of one term. Its count comes back exactly from ts_rank, which grows with nothing else."""
+def _bm25(term: str, weight: float) -> sql.Composed:
+    """Return weight * (k1 + 1) * tf / (tf + k); tf comes back exactly from ts_rank, which depends on nothing else."""
     return sql.SQL(
-        "(select {weight} * tf * {k1} / (tf + {k} * ({b} + {c} * l.length))"
-        " from width_bucket(ts_rank(l.terms, {term}::tsquery)::float8, %(tf)s::float8[]) tf)"
-    ).format(
-        weight=sql.Literal(weight),
-        k1=sql.Literal(K1 + 1),
-        k=sql.Literal(K1),
-        b=sql.Literal(1 - B),
-        c=sql.Literal(B / statistics.mean_length),
-        term=sql.Literal(_quoted(term)),
-    )
+        "{weight} * (1 - k / (width_bucket(ts_rank(terms, {term}::tsquery)::float8, %(tf)s::float8[]) + k))"
+    ).format(weight=_number(weight * (K1 + 1)), term=sql.Literal(_quoted(term)))
+
+
+def _number(value: float) -> sql.SQL:
+    """Return a float8 literal; a plain one would be numeric, and slow."""
+    return sql.SQL(f"{value!r}::float8")
 
 
 def _quoted(term: str) -> str:

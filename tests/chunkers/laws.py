@@ -35,6 +35,11 @@ def check(text: str, language: str) -> Cut:
         if chunk.parent is not None:
             assert ORDER.index(made.chunks[chunk.parent].level) < ORDER.index(chunk.level)
     assert covered == set(range(1, made.lines + 1))
+    if not made.fallback:
+        told = {line.strip() for chunk in made.chunks for line in chunk.text.split("\n")}
+        assert not [
+            line for line in lines if any(map(str.isalnum, line)) and len(line) < 3_000 and line.strip() not in told
+        ]
     anchors = [chunk.anchor for chunk in made.chunks]
     assert len(anchors) == len(set(anchors)), anchors
     assert sum(chunk.level == Level.FILE for chunk in made.chunks) <= 1

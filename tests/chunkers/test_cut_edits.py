@@ -68,6 +68,17 @@ def test_a_line_at_the_top_changes_only_texts_that_hold_it(name: str) -> None:
     assert all("inserted" in chunk for chunk in new)
 
 
+def test_a_method_that_grows_too_long_makes_two_new_texts() -> None:
+    rows = ["class A:", "    def f(self, x):", *(f"        x += {i * 7919} % 31  # {i}" for i in range(60))]
+    sizes = set()
+    while len(rows) < 90:
+        grown = [*rows, f"        x -= {len(rows)}"]
+        assert len(changed("\n".join(rows), "\n".join(grown), "python")) <= 2
+        rows = grown
+        sizes.add(len(cut("\n".join(rows), "python").chunks))
+    assert len(sizes) > 1
+
+
 def long_function(rng: random.Random, rows: int = 6_000) -> list[str]:
     return ["def huge(x):"] + [f"    x += {rng.randrange(10**6)}  # step" for _ in range(rows)]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 from laws import FIXTURES
 
 from chunkers.chunk import Cut
-from chunkers.cut import cut
+from chunkers.cut import CUTTER_VERSION, cut
 from chunkers.languages import detect
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -28,12 +29,24 @@ def render(made: Cut) -> str:
     return "\n".join(rows) + "\n"
 
 
+def digest() -> str:
+    """Return the cutter's version and a hash of everything it makes of the fixtures."""
+    made = repr([(name, cut(text, detect(name))) for name, text in FIXTURES.items()])
+    return f"{CUTTER_VERSION} {sha256(made.encode()).hexdigest()}\n"
+
+
 @pytest.mark.parametrize("name", FIXTURES)
 def test_fixture_is_cut_as_its_golden_file_says(name: str) -> None:
     made = cut(FIXTURES[name], detect(name))
     assert render(made) == (GOLDEN / f"{name}.txt").read_text("utf-8")
 
 
+def test_a_changed_cut_needs_a_new_cutter_version() -> None:
+    """Once released, raise CUTTER_VERSION whenever this digest changes: old cuts must not pass for new ones."""
+    assert digest() == (GOLDEN / "digest").read_text("utf-8")
+
+
 if __name__ == "__main__":
     for name, text in FIXTURES.items():
         (GOLDEN / f"{name}.txt").write_text(render(cut(text, detect(name))), "utf-8")
+    (GOLDEN / "digest").write_text(digest(), "utf-8")

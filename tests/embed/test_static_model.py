@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
@@ -113,6 +114,13 @@ def test_recorded_digest_is_that_of_the_files() -> None:
     config = json.loads((MODEL_FOLDER / "config.json").read_text(encoding="utf-8"))
 
     assert config["digest"] == files_digest(MODEL_FOLDER)
+
+
+def test_recorded_manifest_is_the_one_in_the_repository() -> None:
+    config = json.loads((MODEL_FOLDER / "config.json").read_text(encoding="utf-8"))
+    manifest = Path(__file__).parents[2] / "scripts" / "model_manifest.toml"
+
+    assert config["recipe"]["manifest_sha256"] == hashlib.sha256(manifest.read_bytes()).hexdigest()
 
 
 def test_model_is_small_enough_to_ship() -> None:

@@ -27,6 +27,7 @@ from flows.store.postgres_process import processes_in
 from tests.store.tcp_server import tcp_server
 
 ROOT = Path(__file__).parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))}
 IS_ROOT = os.geteuid() == 0
 ORDINARY_USER = pwd.getpwnam("nobody").pw_uid if IS_ROOT else os.geteuid()
 as_root = pytest.mark.skipif(not IS_ROOT, reason="only root gives up privileges")
@@ -103,7 +104,7 @@ def client(directory: Path, **environment: str) -> Iterator[subprocess.Popen[str
         stderr=subprocess.PIPE,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**ENVIRONMENT, **environment},
         start_new_session=True,
     )
     try:
@@ -121,9 +122,7 @@ def ordinary(uid: int, home: Path) -> list[str]:
         os.chown(home, uid, uid)
     binaries = find_binaries(None, home.parent, Account("nobody", uid, uid) if IS_ROOT else None).folder
     command = [sys.executable, "-c", ORDINARY, str(uid), str(home), str(binaries)]
-    result = subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
-    )
+    result = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=ENVIRONMENT, check=False)
     return result.stdout.splitlines() or [result.stderr]
 
 
@@ -222,7 +221,7 @@ def test_forked_child_does_not_give_back_its_parents_share(directory: Path) -> N
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=ENVIRONMENT,
         start_new_session=True,
         check=False,
     )
@@ -330,7 +329,7 @@ def test_odd_environment(directory: Path) -> None:
 def test_killed_initdb_leaves_no_half_data(home: Path, whole_group: bool) -> None:
     # Protects from: a data folder that exists but cannot be opened; with only the launcher killed, initdb goes on.
     with client(home / "pg") as process:
-        while not (home / "pg/data.new/global").exists():
+        while not (home / "pg/data.new/global").exists() and process.poll() is None:
             time.sleep(0.002)
         (os.killpg if whole_group else os.kill)(process.pid, signal.SIGKILL)
     assert not (home / "pg/data").exists()
@@ -436,7 +435,7 @@ def test_root_that_may_not_change_user(home: Path) -> None:
         ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-c", CLIENT, str(home / "pg")],
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=ENVIRONMENT,
         check=False,
     )
     assert "has no right to become user" in result.stderr.splitlines()[-1]

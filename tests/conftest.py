@@ -1,0 +1,101 @@
+"""Real servers and real repositories: one embedded Postgres a worker, a fresh database a test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from flows import git, settings
+from flows.report import Report
+from flows.select import Rules
+from flows.settings import Settings
+from flows.store.connect import Database, open_database
+from flows.store.embedded import EmbeddedServer
+from flows.sync import Target, sync
+from tests.repos import Repo
+from tests.stubs import StubEmbedder
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="session")
+def server(home: Path) -> Iterator[str]:
+    """The embedded server of this worker, with a migrated template database; gives its conninfo."""
+    config = settings.load({"GITSTRATA_HOME": str(home)})
+    embedded = EmbeddedServer(config.server_dir)
+    conninfo = embedded.start()
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        connection.execute("create database template_gitstrata")
+    open_database(settings.load({"GITSTRATA_DSN": make_conninfo(conninfo, dbname="template_gitstrata")})).close()
+    yield conninfo
+    embedded.stop()
+
+
+@pytest.fixture
+def database(server: str) -> Iterator[Database]:
+    """An empty, migrated database."""
+    name = f"test_{next(_numbers)}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("create database {} template template_gitstrata").format(sql.Identifier(name)))
+        yield Database(make_conninfo(server, dbname=name))
+        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def config(database: Database, tmp_path: Path) -> Settings:
+    """Settings that point at ``database``."""
+    return settings.load({"GITSTRATA_HOME": str(tmp_path / "gitstrata"), "GITSTRATA_DSN": database.conninfo})
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo(tmp_path / "repo")
+
+
+@pytest.fixture
+def embedder() -> StubEmbedder:
+    return StubEmbedder()
+
+
+class Indexer:
+    """Indexes repositories the way the command line does, with a stub for the model."""
+
+    def __init__(self, database: Database, config: Settings, embedder: StubEmbedder) -> None:
+        self.database, self.config, self.embedder = database, config, embedder
+
+    def __call__(
+        self,
+        path: Path | Repo,
+        rev: str = "",
+        *,
+        name: str = "",
+        rules: Rules | None = None,
+        default: bool | None = None,
+    ) -> Report:
+        self.embedder.texts.clear()
+        repository = git.open_repository(path.path if isinstance(path, Repo) else path)
+        target = Target(
+            name or git.short_name(repository.origin),
+            repository,
+            git.resolve(repository, rev),
+            rules or Rules(),
+            make_default=not rev if default is None else default,
+            rename=bool(name),
+        )
+        return sync(self.database, self.config, self.embedder, target)
+
+
+@pytest.fixture
+def index(database: Database, config: Settings, embedder: StubEmbedder) -> Indexer:
+    return Indexer(database, config, embedder)
