@@ -34,9 +34,14 @@ RepoOption = Annotated[str, typer.Option("--repo", "-r", help="Only this reposit
 
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
+    run_to_exit(lambda: app(standalone_mode=False))
+
+
+def run_to_exit(command: Callable[[], object]) -> NoReturn:
+    """Run ``command`` and exit with its code; what goes wrong is one line on standard error."""
     signal.signal(signal.SIGTERM, _on_sigterm)
     try:
-        app(standalone_mode=False)
+        command()
         code = 0
     except typer.Exit as exit_:
         code = exit_.exit_code

@@ -36,10 +36,9 @@ class Repo:
         return git(self.path, *arguments, stdin=stdin)
 
     def write(self, path: str | bytes, content: str | bytes) -> None:
-        full = os.path.join(os.fsencode(self.path), os.fsencode(path))
-        os.makedirs(os.path.dirname(full), exist_ok=True)
-        with open(full, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+        full = self.path / (os.fsdecode(path) if isinstance(path, bytes) else path)
+        full.parent.mkdir(parents=True, exist_ok=True)
+        full.write_bytes(content.encode() if isinstance(content, str) else content)
 
     def commit(self, message: str = "change", **files: str | bytes) -> str:
         """Commit everything, after writing ``files`` (keyword ``a_py`` writes a.py), and return the sha."""

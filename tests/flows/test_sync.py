@@ -346,9 +346,12 @@ def test_a_second_run_on_a_branch_waits_or_says_so(index: Indexer, repo: Repo) -
     repo.commit(a_py=SHAPES)
     repository = git.open_repository(repo.path)
     target = Target("r", repository, git.resolve(repository), wait=False)
-    with index.database.connect() as holder, branches.exclusive(holder, "r", "main", wait=True):
-        with pytest.raises(Busy, match="another run"):
-            sync(index.database, index.config, index.embedder, target)
+    with (
+        index.database.connect() as holder,
+        branches.exclusive(holder, "r", "main", wait=True),
+        pytest.raises(Busy, match="another run"),
+    ):
+        sync(index.database, index.config, index.embedder, target)
     assert sync(index.database, index.config, index.embedder, target).outcome == "done"
 
 
