@@ -25,12 +25,13 @@ CONNECTIONS = 8
 class Index:
     """What queries need: snapshots of the database, and vectors of queries. Safe to share between threads."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, embedder: Embedder | None = None) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self._database: Database | None = None
         self._pool: psycopg_pool.ConnectionPool[Connection] | None = None
-        self._embedder: Embedder | None = None
+        self._embedder_lock = threading.Lock()  # the model needs no database, nor the database a model
+        self._embedder = embedder  # None = the configured one, loaded when first asked
 
     def __enter__(self) -> Index:
         return self
@@ -121,7 +122,7 @@ class Index:
     @property
     def embedder(self) -> Embedder:
         """The configured model; loaded once."""
-        with self._lock:
+        with self._embedder_lock:
             if self._embedder is None:
                 from flows.embed import load_embedder
 

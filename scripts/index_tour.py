@@ -20,7 +20,8 @@ usage: scripts/index [PATH | URL] [--rev REVISION] [--name NAME]
 
 Index a git repository (by default this project) at a commit into the embedded Postgres, or into GITSTRATA_DSN, and
 show what a search answers. PATH is a folder in a checkout or a bare repository; nothing but git objects is read."""
-QUESTIONS = ("where are errors turned into messages for the user", "parse a configuration file")
+QUESTIONS = ("where are errors turned into messages for the user", "read settings from the environment")
+NOT_ITSELF = ["!scripts/index_tour.py"]  # else the questions above would be the best answer to themselves
 
 
 def main(arguments: list[str]) -> None:
@@ -34,7 +35,7 @@ def main(arguments: list[str]) -> None:
     print(cli.summary(report), flush=True)
     with Index(settings) as index:
         for question in QUESTIONS:
-            answer = code_search(index, question, limit=3, repo=report.repo, branch=report.branch)
+            answer = code_search(index, question, limit=3, repo=report.repo, branch=report.branch, paths=NOT_ITSELF)
             print(f'\n$ gitstrata search --repo {report.repo} "{question}"\n{render.search_text(answer)}')
     print("\n" + connect(settings))
 

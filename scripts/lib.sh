@@ -8,7 +8,6 @@
 
 newline='
 '
-pip_pid=
 
 say() { printf '%s: %s\n' "$me" "$*" >&2; }
 
@@ -81,9 +80,8 @@ choose_folder() {
 
 # Whether `venv` is a folder that we can fill: a new one, or one that we made. A stranger's environment is left alone.
 is_free_for_us() {
-  if [ -d "$venv" ] && [ ! -e "$venv/.gitstrata.lock" ]; then
-    [ -z "$(ls -A "$venv" 2>/dev/null)" ] || return 1
-  fi
+  # The lock file is looked for last: another run may just be making the folder, and that file is what it makes first.
+  [ ! -d "$venv" ] || [ -z "$(ls -A "$venv" 2>/dev/null)" ] || [ -e "$venv/.gitstrata.lock" ] || return 1
   mkdir -p "$venv" 2>/dev/null && [ -w "$venv" ] && touch "$venv/.gitstrata.lock" 2>/dev/null
 }
 
@@ -98,7 +96,8 @@ is_ready() {
 holds() {
   rest=$1$newline
   while [ -n "$rest" ]; do
-    case $held in *"$newline${rest%%"$newline"*}$newline"*) ;; *) return 1 ;; esac
+    line=${rest%%"$newline"*}
+    case $held in *"$newline$line$newline"*) ;; *) return 1 ;; esac
     rest=${rest#*"$newline"}
   done
 }
@@ -113,8 +112,6 @@ make_environment() {
     exec 9>&-
     return
   fi
-  trap 'stop 130' INT
-  trap 'stop 143' TERM HUP
   started=$(date +%s)
   log=$venv/.gitstrata.log
   check_space
@@ -134,7 +131,6 @@ make_environment() {
   install
   printf '%s\npython %s\n%s\n' "$wanted" "$version" "$kept" | sort -u >"$venv/.gitstrata.new"
   mv "$venv/.gitstrata.new" "$venv/.gitstrata"
-  trap - INT TERM HUP
   exec 9>&-
   say "installed in $(($(date +%s) - started)) s"
 }
@@ -209,17 +205,24 @@ pip() { step "$python" -m pip --disable-pip-version-check --no-input install --n
 # Run a command with its output in the log, telling a person every 15 seconds where it is. Ends the run if it fails.
 step() {
   "$@" >>"$log" 2>&1 </dev/null &
-  pip_pid=$!
-  (
-    while sleep 15 >/dev/null 2>&1 9>&-; do say "still at it: $(tail -n 1 "$log" | cut -c 1-100)"; done
-  ) 9>&- </dev/null &
-  watch_pid=$!
+  work_pid=$!
+  report_progress 9>&- </dev/null &
+  report_pid=$!
+  # Set only now: a child that inherited a trap could lose the signal that ends it.
+  trap 'stop 130' INT
+  trap 'stop 143' TERM HUP
   code=0
-  wait "$pip_pid" || code=$?
-  pip_pid=
-  kill "$watch_pid" 2>/dev/null
-  wait "$watch_pid" 2>/dev/null || :
+  wait "$work_pid" || code=$?
+  trap - INT TERM HUP
+  kill "$report_pid" 2>/dev/null
+  wait "$report_pid" 2>/dev/null || true
   [ "$code" -eq 0 ] || explain_failure
+}
+
+report_progress() {
+  while sleep 15 >/dev/null 2>&1 && kill -0 "$work_pid" 2>/dev/null; do
+    say "still at it: $(tail -n 1 "$log" | cut -c 1-100)"
+  done
 }
 
 explain_failure() {
@@ -243,7 +246,7 @@ explain_failure() {
 
 stop() {
   trap '' INT TERM HUP
-  kill ${watch_pid:+"$watch_pid"} ${pip_pid:+"$pip_pid"} 2>/dev/null
+  kill "$report_pid" "$work_pid" 2>/dev/null
   say 'stopped; the next run makes the environment anew'
   exit "$1"
 }

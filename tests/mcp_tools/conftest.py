@@ -1,0 +1,159 @@
+"""A shelf of small repositories, indexed once for all tests that only read, and answers kept in golden files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from flows import settings
+from flows.settings import Settings
+from flows.store.connect import Database
+from mcp_tools.index import Index
+from tests.conftest import Indexer
+from tests.repos import Repo
+from tests.stubs import StubEmbedder
+
+GOLDEN = Path(__file__).parent / "golden"
+
+RETRY_PY = '''"""Retries of failed requests."""
+
+
+class RetryPolicy:
+    """Says when a request is sent again."""
+
+    def __init__(self, attempts: int = 3) -> None:
+        self.attempts = attempts
+
+    def parse_retry_after(self, header: str) -> float:
+        """Return the seconds that a Retry-After header asks to wait."""
+        return float(header)
+
+    def wait(self, attempt: int) -> float:
+        return 2.0**attempt
+
+
+def unit() -> RetryPolicy:
+    return RetryPolicy(1)
+'''
+CLIENT_TS = """export class Client {
+  constructor(private base: string) {}
+
+  parseRetryAfter(header: string): number {
+    return Number(header);
+  }
+}
+"""
+RETRY_GO = """package retry
+
+// ParseRetryAfter reads the header of a response.
+func ParseRetryAfter(header string) int {
+	return len(header)
+}
+"""
+GUIDE_MD = """# Guide
+
+Install the client, then connect.
+
+## Proxies
+
+Requests go through a corporate proxy when one is configured.
+"""
+FILES = {
+    "README.md": "# HTTP\n\nA small client that retries.\n",
+    "docs/guide.md": GUIDE_MD,
+    "pkg/retry.go": RETRY_GO,
+    "src/client.ts": CLIENT_TS,
+    "src/retry.py": RETRY_PY,
+    "src-old/retry.py": "def old_retry(header):\n    return header  # kept for old callers\n",
+    "tests/test_retry.py": "def test_parse_retry_after():\n    assert unit().parse_retry_after('3') == 3\n",
+    "windows.py": "def first():\r\n    return 1\r\n\r\n\r\ndef second():\r\n    return 2\r\n",
+    "#odd.py": "def odd():\n    return 'hash'\n",
+    "back\\slash.py": "def slashed():\n    return 'backslash'\n",
+    "new\nline.py": "def broken():\n    return 'newline'\n",
+    "logo.png": "\0\1\2\3" * 300,
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="Write what the tools answer to the golden files.")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """Compare an answer with tests/mcp_tools/golden/NAME.txt; times do not count."""
+
+    def check(name: str, answer: str) -> None:
+        file = GOLDEN / f"{name}.txt"
+        answer = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\dZ", "TIME", answer) + "\n"
+        if request.config.getoption("--update-golden"):
+            file.write_text(answer)
+        assert answer == file.read_text(), "run pytest with --update-golden if this is as it should be"
+
+    return check
+
+
+@pytest.fixture(scope="session")
+def shelf(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings of a database with five repositories; nobody writes to it after this."""
+    folder = tmp_path_factory.mktemp("shelf")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("create database shelf template template_gitstrata")
+    conninfo = make_conninfo(server, dbname="shelf")
+    config = settings.load({"GITSTRATA_HOME": str(folder / "home"), "GITSTRATA_DSN": conninfo})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_AUTHOR_DATE", "2026-01-02T03:04:05Z")  # the same commits on every machine
+        patch.setenv("GIT_COMMITTER_DATE", "2026-01-02T03:04:05Z")
+        fill(Indexer(Database(conninfo), config, StubEmbedder()), folder)
+    yield config
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("drop database shelf with (force)"))
+
+
+def fill(index: Indexer, folder: Path) -> None:
+    http = Repo(folder / "http")
+    for path, content in FILES.items():
+        http.write(path, content)
+    http.commit()
+    index(http, name="acme/http")
+    http.git("checkout", "-q", "-b", "feature")
+    http.write("src/hedge.py", "def hedge(requests):\n    return requests[:2]\n")
+    http.commit()
+    index(http, "feature", name="acme/http")
+    copy = Repo(folder / "copy")
+    copy.write("lib/retry.py", RETRY_PY)
+    copy.write("README.md", "# Copy\n\nSomebody's copy.\n")
+    copy.commit()
+    index(copy, name="acme/copy")
+    many = Repo(folder / "many")
+    for i in range(40):
+        many.write(f"part{i:02}/step.py", f"def step_{i}(queue):\n    queue.push({i})\n")
+    many.write("long.py", "\n\n".join(f"def handler_{i}(event):\n    return event.handle({i})\n" for i in range(20)))
+    many.commit()
+    index(many, name="acme/many")
+    pictures = Repo(folder / "pictures")
+    pictures.write("logo.png", b"\0\1\2\3" * 300)
+    pictures.commit()
+    index(pictures, name="acme/pictures")
+    bare = Repo(folder / "bare")
+    bare.commit("nothing yet")
+    index(bare, name="acme/bare")
+
+
+@pytest.fixture(scope="session")
+def library(shelf: Settings) -> Iterator[Index]:
+    """The shelf, opened for reading."""
+    with Index(shelf, embedder=StubEmbedder()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def reader(config: Settings, embedder: StubEmbedder) -> Iterator[Index]:
+    """The database of this test, opened for reading."""
+    with Index(config, embedder=embedder) as opened:
+        yield opened
