@@ -38,9 +38,11 @@ class Cursor:
     @classmethod
     def decode(cls, text: str) -> Cursor:
         try:
+            if len(text) > MAX_CURSOR:
+                raise ValueError
             offset, request, state = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-            return cls(int(offset), str(request), str(state))
-        except (ValueError, TypeError) as error:
+            return cls(range(MAX_ROWS)[operator.index(offset)], str(request), str(state))
+        except (ValueError, TypeError, IndexError) as error:
             raise UsageError("this cursor is not one of ours: leave it out to start at the first row") from error
 
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from flows.errors import DatabaseError, EmbedderError, SchemaMismatch
+from flows.errors import DatabaseError, EmbedderError, SchemaMismatch, UsageError
 from flows.settings import Settings
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 STATEMENT_SECONDS = 10
 CONNECT_SECONDS = 10
+PATIENCE_SECONDS = 2  # for a connection, before we look whether the server is still there
 CONNECTIONS = 8
 
 
@@ -51,9 +52,9 @@ class Index:
 
         Raises:
             DatabaseError: the database cannot be reached, or a statement took too long.
+            UsageError: the block asked for text that Postgres cannot hold, or for a pattern that it cannot read.
         """
         import psycopg
-        import psycopg_pool
 
         from flows.store import read
 
@@ -64,22 +65,38 @@ class Index:
             raise DatabaseError(
                 f"the query took longer than {STATEMENT_SECONDS} s: narrow it by repo, paths or languages"
             ) from error
-        except (psycopg.OperationalError, psycopg_pool.PoolTimeout) as error:
-            raise DatabaseError(f"the database went away: {error}. Try again in a moment") from error
+        except (psycopg.DataError, UnicodeEncodeError) as error:
+            raise UsageError(f"an argument cannot be looked up: {_first_line(error)}") from error
+        except psycopg.Error as error:
+            raise DatabaseError(f"the database went away: {_first_line(error)}. Try again in a moment") from error
 
     @contextlib.contextmanager
     def _checked_out(self) -> Iterator[Connection]:
         import psycopg_pool
 
+        pool = self._connections()
         try:
-            connection = self._connections().getconn(timeout=CONNECT_SECONDS)
-        except psycopg_pool.PoolTimeout:
-            self._forget()  # an embedded server that was killed is started again
-            connection = self._connections().getconn(timeout=CONNECT_SECONDS)
+            connection = pool.getconn(timeout=PATIENCE_SECONDS)
+        except (psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed):
+            self._look_after(pool)
+            pool = self._connections()
+            connection = pool.getconn(timeout=CONNECT_SECONDS)
         try:
             yield connection
         finally:
-            self._connections().putconn(connection)
+            pool.putconn(connection)
+
+    def _look_after(self, pool: psycopg_pool.ConnectionPool[Connection]) -> None:
+        """Let an embedded server that is gone be started again; raise DatabaseError where that is not ours to do."""
+        database = self._database
+        if database is None:
+            return
+        try:
+            database.connect(connect_timeout=PATIENCE_SECONDS).close()  # then all connections are in use
+        except DatabaseError:
+            if not database.is_embedded:
+                raise
+            self._forget(pool)
 
     def _connections(self) -> psycopg_pool.ConnectionPool[Connection]:
         with self._lock:
@@ -109,11 +126,11 @@ class Index:
         )
         return database, pool
 
-    def _forget(self) -> None:
+    def _forget(self, pool: psycopg_pool.ConnectionPool[Connection]) -> None:
         with self._lock:
-            if self._pool is not None:
-                self._pool.close(timeout=1)
+            if self._pool is pool:
                 self._pool = None
+        pool.close(timeout=1)
 
     def embed(self, query: str) -> Vectors:
         """Return the vector of a query, float32 of shape (dimension,)."""
@@ -139,7 +156,14 @@ class Index:
 
     def close(self) -> None:
         """Close connections and give up this process's share of the embedded server."""
-        self._forget()
+        if self._pool is not None:
+            self._forget(self._pool)
         if self._database is not None:
             self._database.close()
             self._database = None
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "it holds half a surrogate pair, which is no character"
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -6,6 +6,7 @@
 # installed from which files. That list is written last and removed first, so a run that was killed leaves none, and
 # the next run starts anew. A kernel lock on .gitstrata.lock, which the children inherit, keeps runs apart.
 
+: "${project:?}" "${me:?}"
 newline='
 '
 
@@ -137,7 +138,7 @@ make_environment() {
 
 # The first of the usual names that is a Python we support and can make environments, as `found` and `version`.
 find_python() {
-  seen= lacking= found=
+  seen='' lacking='' found=''
   if [ -n "${PYTHON:-}" ]; then set -- "$PYTHON"; else set -- python3.13 python3.12 python3.11 python3; fi
   for name; do
     version=$(minor_version "$name") || continue
@@ -154,11 +155,13 @@ find_python() {
     fi
     lacking=${lacking:-$version}
   done
-  [ -z "${PYTHON:-}" ] || [ -n "$seen$lacking" ] || die "PYTHON=$PYTHON does not run: set it to a Python 3.11, 3.12 or 3.13"
+  [ -z "${PYTHON:-}" ] || [ -n "$seen$lacking" ] ||
+    die "PYTHON=$PYTHON does not run: set it to a Python 3.11, 3.12 or 3.13"
   [ -z "$lacking" ] || die "Python $lacking cannot make environments, it has no venv or ensurepip:" \
     "install them (Debian, Ubuntu: apt install python$lacking-venv) or set PYTHON to another Python"
   die "no Python 3.11, 3.12 or 3.13 found${seen:+ ($seen)}:" \
-    'install one (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python@3.13) or set PYTHON to its path'
+    'install one (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python@3.13)' \
+    'or set PYTHON to its path'
 }
 
 # Python takes the lock because macOS has no flock command; it stays with descriptor 9 after that process ends.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from .fake_project import FakeProject
+from .fake_project import PROJECT, FakeProject
 
 
 @pytest.fixture(params=["sh", "bash"])
@@ -248,9 +248,8 @@ def test_code_is_that_of_the_first_failing_check(tmp_path: Path, checks: str, co
 
 
 @pytest.mark.parametrize("script", ["index", "test", "lib.sh", "lock"])
-@pytest.mark.parametrize("checker", [["sh", "-n"], ["bash", "-n"], ["shellcheck", "-s", "sh", "-S", "warning"]])
+@pytest.mark.parametrize("checker", [["sh", "-n"], ["bash", "-n"], ["shellcheck", "-x", "-s", "sh", "-S", "warning"]])
 def test_script_is_sound_shell(script: str, checker: list[str]) -> None:
     if shutil.which(checker[0]) is None:
         pytest.skip(f"{checker[0]} is not installed")
-    path = Path(__file__).parents[2] / "scripts" / script
-    subprocess.run([*checker, str(path)], check=True)
+    subprocess.run([*checker, f"scripts/{script}"], cwd=PROJECT, check=True)
