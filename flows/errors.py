@@ -5,6 +5,7 @@ GitstrataError                 exit code 1
 │   └── SchemaMismatch         this program and the database do not fit each other
 ├── SourceError                a repository, revision or remote cannot be read
 ├── DatabaseError              Postgres cannot be reached, started or used
+│   └── Moved                  the branch was published by another run meanwhile
 ├── EmbedderError              the embedding model or provider failed
 ├── Busy                       another run holds the branch
 └── Interrupted                the user stopped the run (exit code 130)
@@ -39,6 +40,10 @@ class DatabaseError(GitstrataError):
 
 class EmbedderError(GitstrataError):
     """The embedding model cannot be loaded, or it failed or returned unusable vectors."""
+
+
+class Moved(DatabaseError):
+    """Another run published the branch while this one was at work; starting again helps."""
 
 
 class Busy(GitstrataError):

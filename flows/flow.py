@@ -54,9 +54,13 @@ class Flow:
 
     @coco.fn.as_async(batching=True, max_batch_size=EMBED_BATCH, runner=coco.GPU)
     def ensure_texts(self, batch: list[tuple[str, ...]]) -> list[tuple[int, ...]]:
-        """Return the ids of each blob's texts, in order. Runs in one thread of its own, one batch at a time."""
+        """Return the ids of each blob's texts, in order; fewer if the model has no usable vector for one of them.
+
+        Runs in one thread of its own, one batch at a time.
+        """
         ids = self.texts.ensure(text for texts in batch for text in texts)
-        return [tuple(ids[text_hash(text)] for text in texts) for texts in batch]
+        keys = [[text_hash(text) for text in texts] for texts in batch]
+        return [tuple(ids[key] for key in texts if key in ids) for texts in keys]
 
 
 _FLOW = coco.ContextKey[Flow]("gitstrata/flow")
@@ -95,28 +99,32 @@ async def process_blob(task: BlobTask) -> None:
     if flow.world:
         return
     try:
-        blob, cuts = _cut_blob(flow, task)
+        body, facts, cuts = _cut_blob(flow, task)
     except Exception as error:  # whatever the content did to a decoder or chunker: this file fails, no other
         flow.failed[task.oid] = str(error) if isinstance(error, GitstrataError) else f"{type(error).__name__}: {error}"
         flow.on_blob()
         return
     texts = tuple(chunk.text for _, made in cuts for chunk in made.chunks)
-    ids = iter(await flow.ensure_texts(texts) if texts else ())
-    rows = tuple(CutRows(key, made, tuple(next(ids) for _ in made.chunks)) for key, made in cuts)
-    flow.facts[task.oid] = blob[1]
-    coco.declare_target_state(_BLOBS.target_state(task.oid, BlobRows(task.oid, task.size, blob[1], blob[0], rows)))
+    ids = await flow.ensure_texts(texts) if texts else ()
+    if len(ids) == len(texts):
+        taken = iter(ids)
+        rows = tuple(CutRows(key, made, tuple(next(taken) for _ in made.chunks)) for key, made in cuts)
+        flow.facts[task.oid] = facts
+        coco.declare_target_state(_BLOBS.target_state(task.oid, BlobRows(task.oid, task.size, facts, body, rows)))
+    else:
+        flow.failed[task.oid] = "the model has no usable vector for one of its chunks"
     flow.on_blob()
 
 
-def _cut_blob(flow: Flow, task: BlobTask) -> tuple[tuple[str | None, Facts], list[tuple[CutKey, Cut]]]:
-    """Return the blob's text (None if its facts rule it out everywhere) and facts, and a cut for each language."""
+def _cut_blob(flow: Flow, task: BlobTask) -> tuple[str | None, Facts, list[tuple[CutKey, Cut]]]:
+    """Return the blob's text (None if its facts rule it out everywhere), its facts, and a cut for each language."""
     if task.size > flow.rules.max_bytes:
-        return (None, Facts(read=False)), []
+        return None, Facts(read=False), []
     text, facts = decode(flow.reader.read(task.oid))
     decisions = [select.by_facts(language, task.size, facts, flow.rules) for language in task.languages]
     languages = sorted({decision.language for decision in decisions if isinstance(decision, select.Keep)})
     cuts = [(CutKey(name, cut.fingerprint(name)), cut.cut(text, name)) for name in languages]
-    return (text if cuts else None, facts), cuts
+    return (text if cuts else None), facts, cuts
 
 
 @coco.fn

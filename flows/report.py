@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Outcome = Literal["done", "unchanged", "partial", "superseded", "failed"]
+Outcome = Literal["done", "unchanged", "partial", "superseded", "planned", "failed"]
 
 
 @dataclass(slots=True)
@@ -54,6 +54,7 @@ class Report:
     cpu_seconds: float = 0.0
     peak_memory_mb: float = 0.0
     errors: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the command line prints it."""

@@ -1,36 +1,47 @@
 """Bring one branch of one repository to a commit: plan, run the flow, publish.
 
-The plan compares the commit's tree with what the branch shows in Postgres; it needs no earlier commit. All that the
-flow writes is invisible until :func:`flows.store.branches.publish` moves the branch in one transaction.
+All that the flow writes is invisible until :func:`flows.store.branches.publish` moves the branch in one transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import psycopg
+import tenacity
 
 from chunkers import cut
-from flows import git, paths, select
+from flows import git, paths, plan, verify
 from flows.embed import Embedder
-from flows.errors import DatabaseError
+from flows.errors import DatabaseError, GitstrataError, Moved
+from flows.plan import Plan
 from flows.report import Report, cpu_seconds, peak_memory_mb
-from flows.select import Keep, Rules, Skip, SkipReason
+from flows.select import Rules
 from flows.settings import Settings
-from flows.store import branches, cuts, lexicon, runs
+from flows.store import branches, collect, cuts, lexicon, locks, repos, runs
 from flows.store.branches import Branch, Change, FileRow
 from flows.store.connect import Connection, Database
-from flows.store.cuts import LEVELS, BlobTask, CutKey, KnownBlob
+from flows.store.cuts import LEVELS, BlobTask, KnownBlob
 from flows.store.models import Model, use_model
 from flows.store.texts import TextStore
 
+log = logging.getLogger("gitstrata")
+
 Progress = Callable[[str, int, int], None]  # stage, done, total
+
+ATTEMPTS = 4  # at one run, when connections break or another run gets in between
+MAX_ERRORS = 20  # failed files that a report names
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is to be brought to which commit."""
+    """What is to be brought to which commit.
+
+    ``tip`` asks where the branch stands at its source at this moment ("" = it is gone); without it, or with ``force``,
+    the commit is published whatever the source says.
+    """
 
     repo: str
     repository: git.Repository
@@ -39,26 +50,10 @@ class Target:
     make_default: bool = False  # searches that name no branch see this one
     rename: bool = False  # the name may stand for another origin than before
     wait: bool = True  # for a run that works on the same branch
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """An entry of the tree that its path lets in, and the language that its name tells."""
-
-    entry: git.Entry
-    key: bytes
-    language: str
-
-
-@dataclass(slots=True)
-class Plan:
-    """What a run has to look at, besides the entries that are as they should be."""
-
-    seen: int = 0
-    gone: set[bytes] = field(default_factory=set)  # shown by the branch, but no longer in the tree or let in
-    again: set[bytes] = field(default_factory=set)  # shown by the branch, but perhaps not as they should be
-    wanted: list[Wanted] = field(default_factory=list)
-    rows: list[FileRow] = field(default_factory=list)  # decided by path alone
+    tip: Callable[[], str] | None = None
+    force: bool = False
+    dry_run: bool = False
+    verify: bool = False  # compare everything that is shown with what git and the model say
 
 
 def sync(
@@ -66,26 +61,44 @@ def sync(
 ) -> Report:
     """Bring a branch to a commit and return what was done.
 
+    Broken connections, and a branch or content that another run changed meanwhile, are met by starting again: what was
+    finished is found and not done twice.
+
     Raises:
         GitstrataError: nothing was published; all finished work is kept for the next run.
     """
-    started = cpu_seconds()
-    report = Report(target.repo, target.commit.branch, target.commit.sha)
-    run = _Run(database, settings, embedder, target, report, progress or (lambda stage, done, total: None))
+    attempts = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type((psycopg.OperationalError, psycopg.errors.ForeignKeyViolation, Moved)),
+        stop=tenacity.stop_after_attempt(ATTEMPTS),
+        wait=tenacity.wait_random_exponential(multiplier=0.2, max=5),
+        before_sleep=lambda state: log.warning("%s; starting again", state.outcome and state.outcome.exception()),
+        reraise=True,
+    )
     try:
-        with database.connect() as connection:
-            run_id = runs.start(connection, target.repo, target.commit.branch, target.commit.sha)
-            try:
-                run.go(connection)
-            except BaseException as error:
-                report.errors.append(str(error) or type(error).__name__)
-                raise
-            finally:
-                report.cpu_seconds = round(cpu_seconds() - started, 3)
-                report.peak_memory_mb = round(peak_memory_mb(), 1)
-                runs.finish(database, run_id, report)
+        return attempts(_once, database, settings, embedder, target, progress or (lambda stage, done, total: None))
     except psycopg.Error as error:
         raise _database_error(error) from error
+
+
+def _once(database: Database, settings: Settings, embedder: Embedder, target: Target, progress: Progress) -> Report:
+    started = cpu_seconds()
+    report = Report(target.repo, target.commit.branch, target.commit.sha)
+    run = _Run(database, settings, embedder, target, report, progress)
+    database.reopen()
+    with database.connect() as connection:
+        run_id = (
+            None if target.dry_run else runs.start(connection, target.repo, target.commit.branch, target.commit.sha)
+        )
+        try:
+            run.go(connection)
+        except BaseException as error:
+            report.errors.append(str(error) or type(error).__name__)
+            raise
+        finally:
+            report.cpu_seconds = round(cpu_seconds() - started, 3)
+            report.peak_memory_mb = round(peak_memory_mb(), 1)
+            if run_id is not None:
+                runs.finish(database, run_id, report)
     return report
 
 
@@ -106,29 +119,50 @@ class _Run:
     progress: Progress
 
     def go(self, connection: Connection) -> None:
-        target, report = self.target, self.report
-        branches.claim_repo(connection, target.repo, target.repository.origin, "adhoc", rename=target.rename)
-        with branches.exclusive(connection, target.repo, target.commit.branch, wait=target.wait):
+        target = self.target
+        if self._is_superseded(connection):
+            return None
+        repos.claim(connection, target.repo, target.repository.origin, rename=target.rename)
+        with locks.branch(connection, target.repo, target.commit.branch, wait=target.wait), locks.content(connection):
             branch = branches.find_branch(connection, target.repo, target.commit.branch)
-            with report.stage("plan"):
+            with self.report.stage("plan"):
                 model = use_model(connection, self.embedder)
-                broken = cuts.broken_cuts(connection, branch.branch_id, model) if branch else frozenset[int]()
+                broken = self._broken(connection, branch, model)
                 stale = self._stale(connection, branch, broken)
-                report.healed = len(broken)
                 if branch is not None and self._is_unchanged(connection, branch, stale):
-                    branches.note_seen(connection, branch, target.commit, make_default=target.make_default)
-                    self._describe(connection, branch, added=0)
-                    report.outcome = "unchanged"
-                    return
-                plan = self._plan(connection, branch, stale)
-            rows, added = self._make_rows(connection, plan, broken, model)
-            with report.stage("publish"):
-                branch = self._publish(connection, branch, plan, rows)
-            with report.stage("statistics"):
-                lexicon.note_moved(connection, added + report.chunks.removed)
-                lexicon.refresh_if_moved(connection, model)
-            self._describe(connection, branch, added=added)
-            report.outcome = "partial" if branch.failed else "done"
+                    return self._leave(connection, branch)
+                todo = self._plan(connection, branch, stale)
+            if target.dry_run:
+                return self._foresee(connection, todo, broken)
+            rows, added = self._make_rows(connection, todo, broken, model)
+            if not self._is_superseded(connection):
+                self._publish(connection, branch, todo, rows, added, model)
+        return None
+
+    def _is_superseded(self, connection: Connection) -> bool:
+        """Ask the source where the branch stands; a commit that is not its tip any more is not published."""
+        target = self.target
+        if target.tip is None or target.force:
+            return False
+        tip = target.tip()
+        if tip == target.commit.sha:
+            return False
+        branches.note_head(connection, target.repo, target.commit.branch, tip)
+        where = f"stands at {tip[:12]}" if tip else "is gone"
+        self.report.outcome = "superseded"
+        self.report.notes.append(f"{target.commit.branch} {where} now: {target.commit.sha[:12]} was not published")
+        return True
+
+    # --- plan ---
+
+    def _broken(self, connection: Connection, branch: Branch | None, model: Model) -> frozenset[int]:
+        if branch is None:
+            return frozenset()
+        broken = cuts.broken_cuts(connection, branch.branch_id, model)
+        if self.target.verify:
+            broken |= verify.wrong_cuts(connection, self.target.repository, branch, model, self.embedder)
+        self.report.healed = len(broken)
+        return broken
 
     def _stale(self, connection: Connection, branch: Branch | None, broken: frozenset[int]) -> set[bytes]:
         if branch is None:
@@ -145,58 +179,58 @@ class _Run:
             and branches.count_files(connection, branch) == branch.files
         )
 
+    def _leave(self, connection: Connection, branch: Branch) -> None:
+        if not self.target.dry_run:
+            branches.note_seen(connection, branch, self.target.commit, make_default=self.target.make_default)
+        self._describe(connection, branch, added=0)
+        self.report.outcome = "unchanged"
+
     def _plan(self, connection: Connection, branch: Branch | None, stale: set[bytes]) -> Plan:
         rules = self.target.rules
         shown, failed = branches.entries(connection, branch) if branch else (set[bytes](), set[bytes]())
         right = shown - failed - stale if branch and branch.rules_fp == rules.fingerprint else set[bytes]()
-        plan, denied = Plan(), set()
-        tree = {
-            branches.entry_key(entry): entry for entry in git.list_tree(self.target.repository, self.target.commit.sha)
-        }
-        for key, entry in tree.items():
-            if key in right:
-                continue
-            match select.by_path(entry, rules):
-                case Keep(language):
-                    plan.wanted.append(Wanted(entry, key, language))
-                case Skip(reason):
-                    plan.rows.append(_file_row(Wanted(entry, key, ""), Skip(reason), None))
-                case _:
-                    denied.add(key)
-        plan.seen = len(tree) - len(denied)
-        plan.gone = (shown - tree.keys()) | (shown & denied)
-        plan.again = shown - right - plan.gone
-        return plan
+        return plan.compare(git.list_tree(self.target.repository, self.target.commit.sha), shown, right, rules)
+
+    def _foresee(self, connection: Connection, todo: Plan, broken: frozenset[int]) -> None:
+        """Fill in what a run would do, as far as that shows without reading new content."""
+        tasks = self._content(connection, todo, broken)[2]
+        self.report.outcome = "planned"
+        self.report.files.seen = todo.seen
+        self.report.files.new = len(todo.wanted) + len(todo.rows) - len(todo.again)
+        self.report.files.removed = len(todo.gone)
+        for row in todo.rows:
+            self.report.files.skipped[row.skip or ""] = self.report.files.skipped.get(row.skip or "", 0) + 1
+        self.report.notes.append(f"{len(tasks)} of {len(todo.wanted)} files have content that is to be read")
 
     # --- content ---
 
+    def _content(
+        self, connection: Connection, todo: Plan, broken: frozenset[int]
+    ) -> tuple[dict[str, KnownBlob], set[int], list[BlobTask]]:
+        """Return what is known of the wanted blobs, the cuts that are there and whole, and the blobs to be read."""
+        oids = sorted({want.entry.oid for want in todo.wanted})
+        known = cuts.known_blobs(connection, oids)
+        sizes = git.sizes(self.target.repository, [oid for oid in oids if oid not in known])
+        known |= {oid: KnownBlob(size, None) for oid, size in sizes.items()}
+        before = cuts.known_cuts(connection, oids)
+        whole = {key: cut_id for key, cut_id in before.items() if cut_id not in broken}
+        return known, set(whole.values()), plan.tasks(todo.wanted, known, whole, self.target.rules)
+
     def _make_rows(
-        self, connection: Connection, plan: Plan, broken: frozenset[int], model: Model
+        self, connection: Connection, todo: Plan, broken: frozenset[int], model: Model
     ) -> tuple[list[FileRow], int]:
-        """Bring the content of all wanted entries into the database; return their rows and the chunks made for them."""
-        oids = sorted({want.entry.oid for want in plan.wanted})
+        """Bring the content of all wanted entries into the database; return all rows and the number of new chunks."""
         with self.report.stage("plan"):
-            known = cuts.known_blobs(connection, oids)
-            sizes = git.sizes(self.target.repository, [oid for oid in oids if oid not in known])
-            known |= {oid: KnownBlob(size, None) for oid, size in sizes.items()}
-            before = cuts.known_cuts(connection, oids)
-            whole = {key: cut_id for key, cut_id in before.items() if cut_id not in broken}
-            tasks = _tasks(plan.wanted, known, whole, self.target.rules)
-        failed = {oid: "the object is missing in this clone" for oid in oids if oid not in known}
+            known, whole, tasks = self._content(connection, todo, broken)
+        failed = {w.entry.oid: "its object is missing in this clone" for w in todo.wanted if w.entry.oid not in known}
         if tasks:
             with self.report.stage("content"):
                 failed |= self._run_flow(tasks, known, broken, model)
-        self.report.errors += [
-            f"{want.entry.path.decode(errors='replace')}: {failed[want.entry.oid]}"
-            for want in plan.wanted
-            if want.entry.oid in failed
-        ][:20]
-        after = cuts.known_cuts(connection, oids) if tasks else before
-        rows = [*plan.rows, *(_decided(want, known, after, failed, self.target.rules) for want in plan.wanted)]
-        added = cuts.count_chunks(
-            connection, set(after.values()) - set(before.values()) | (broken & set(after.values()))
-        )
-        return rows, added
+        unlucky = [want.entry for want in todo.wanted if want.entry.oid in failed]
+        self.report.errors += [f"{paths.to_text(entry.path)}: {failed[entry.oid]}" for entry in unlucky[:MAX_ERRORS]]
+        after = cuts.known_cuts(connection, sorted({want.entry.oid for want in todo.wanted}))
+        rows = [plan.decided(want, known, after, failed, self.target.rules) for want in todo.wanted]
+        return [*todo.rows, *rows], cuts.count_chunks(connection, set(after.values()) - whole)
 
     def _run_flow(
         self, tasks: Sequence[BlobTask], known: dict[str, KnownBlob], broken: frozenset[int], model: Model
@@ -228,24 +262,40 @@ class _Run:
 
     # --- publish ---
 
-    def _publish(self, connection: Connection, branch: Branch | None, plan: Plan, rows: Sequence[FileRow]) -> Branch:
-        shown = branches.shown(connection, branch, plan.again) if branch and plan.again else {}
-        changed = [row for row in rows if shown.get(row.entry) != (row.language, row.skip, row.cut_id)]
-        replaced = shown.keys() & {row.entry for row in changed}
-        removed = sorted(plan.gone | replaced)
-        if branch is not None:
-            self.report.chunks.removed = branches.count_chunks(connection, branch, removed)
-        self.report.files.new = len(changed) - len(replaced)
-        self.report.files.removed = len(plan.gone)
-        return branches.publish(
-            connection,
-            self.target.repo,
-            self.target.commit,
-            self.target.rules.fingerprint,
-            Change(changed, removed),
-            expected=branch,
-            make_default=self.target.make_default,
-        )
+    def _publish(
+        self,
+        connection: Connection,
+        branch: Branch | None,
+        todo: Plan,
+        rows: Sequence[FileRow],
+        added: int,
+        model: Model,
+    ) -> None:
+        with self.report.stage("publish"):
+            shown = branches.shown(connection, branch, todo.again) if branch and todo.again else {}
+            changed = [row for row in rows if shown.get(row.entry) != (row.language, row.skip, row.cut_id)]
+            replaced = shown.keys() & {row.entry for row in changed}
+            removed = sorted(todo.gone | replaced)
+            denied = branches.oids_of(connection, branch, todo.denied) if branch else set[str]()
+            self.report.chunks.removed = branches.count_chunks(connection, branch, removed) if branch else 0
+            self.report.files.new = len(changed) - len(replaced)
+            self.report.files.removed = len(todo.gone)
+            published = branches.publish(
+                connection,
+                self.target.repo,
+                self.target.commit,
+                self.target.rules.fingerprint,
+                Change(changed, removed),
+                expected=branch,
+                make_default=self.target.make_default,
+            )
+            if denied:
+                collect.purge(connection, denied)
+        with self.report.stage("statistics"):
+            lexicon.note_moved(connection, added + self.report.chunks.removed)
+            lexicon.refresh_if_moved(connection, model, force=bool(denied))
+        self._describe(connection, published, added=added)
+        self.report.outcome = "partial" if published.failed else "done"
 
     def _describe(self, connection: Connection, branch: Branch, *, added: int) -> None:
         report = self.report
@@ -257,47 +307,6 @@ class _Run:
         report.chunks.reused = max(0, report.chunks.total - added)
 
 
-def _tasks(
-    wanted: Iterable[Wanted], known: Mapping[str, KnownBlob], whole: Collection[tuple[str, CutKey]], rules: Rules
-) -> list[BlobTask]:
-    """Return the blobs that must be read: unknown, or without a whole cut for the language of one of their paths."""
-    languages: dict[str, set[str]] = {}
-    for want in wanted:
-        blob = known.get(want.entry.oid)
-        if blob is None:
-            continue
-        decision = select.by_facts(want.language, blob.size, blob.facts, rules)
-        missing = blob.facts is None or decision is None
-        if isinstance(decision, Keep):
-            missing = missing or (want.entry.oid, _cut_key(decision.language)) not in whole
-        if missing:
-            languages.setdefault(want.entry.oid, set()).add(want.language)
-    return [BlobTask(oid, known[oid].size, tuple(sorted(names))) for oid, names in languages.items()]
-
-
-def _cut_key(language: str) -> CutKey:
-    return CutKey(language, cut.fingerprint(language))
-
-
-def _decided(
-    want: Wanted,
-    known: Mapping[str, KnownBlob],
-    cut_ids: Mapping[tuple[str, CutKey], int],
-    failed: Collection[str],
-    rules: Rules,
-) -> FileRow:
-    oid = want.entry.oid
-    if oid in failed:
-        return _file_row(want, Skip(SkipReason.FAILED), None)
-    decision = select.by_facts(want.language, known[oid].size, known[oid].facts, rules)
-    if isinstance(decision, Keep):
-        cut_id = cut_ids.get((oid, _cut_key(decision.language)))
-        return _file_row(want, decision if cut_id else Skip(SkipReason.FAILED), cut_id)
-    return _file_row(want, decision or Skip(SkipReason.FAILED), None)
-
-
-def _file_row(want: Wanted, decision: Keep | Skip, cut_id: int | None) -> FileRow:
-    entry = want.entry
-    language = decision.language if isinstance(decision, Keep) else want.language
-    skip = str(decision.reason) if isinstance(decision, Skip) else None
-    return FileRow(want.key, paths.to_text(entry.path), entry.mode, entry.oid, language, skip, cut_id)
+def failure(repo: str, branch: str, error: GitstrataError) -> Report:
+    """Return the report of a run that did not get as far as a commit."""
+    return Report(repo, branch, errors=[str(error)])

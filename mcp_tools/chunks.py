@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from chunkers.chunk import Level
 from flows.errors import UsageError
 from flows.store import read
-from flows.store.read import BranchInfo, FileInfo, Place
+from flows.store.read import BranchInfo, Definition, FileInfo, Place
 from mcp_tools import render, scope
 from mcp_tools.index import Index
 from mcp_tools.results import ChunkResult, Neighbour
@@ -19,11 +20,19 @@ if TYPE_CHECKING:
 
 MAX_CHARS = 40_000
 MAX_CONTEXT = 3
+MAX_NAMES = 12  # listed in a note or an error
 _LINES = re.compile(r"L(\d{1,9})(?:-L?(\d{1,9}))?")
 
 
 def get_chunk(
-    index: Index, source_id: str, *, repo: str = "", context: int = 1, level: str = "", max_chars: int = 8_000
+    index: Index,
+    source_id: str,
+    *,
+    repo: str = "",
+    branch: str = "",
+    context: int = 1,
+    level: str = "",
+    max_chars: int = 8_000,
 ) -> ChunkResult:
     """Return the chunk that a row's ``source_id`` or ``url`` names.
 
@@ -36,67 +45,94 @@ def get_chunk(
         raise UsageError(f"max_chars is {max_chars}: use 1 to {MAX_CHARS}")
     if level and level not in scope.LEVELS:
         raise UsageError(f"unknown level {level!r}: use {', '.join(scope.LEVELS)}, or leave it out")
-    path, anchor = _split(source_id)
+    names = _names(source_id)
     with index.snapshot() as connection:
-        where = scope.resolve(connection, repo=repo)
+        where = scope.resolve(connection, repo=repo, branch=branch)
         if not where.branches:
-            raise UsageError(render.EMPTY_INDEX)
-        file, info = _file(connection, where.branches, path)
-        chunks = read.chunks_of(connection, file.branch_id, path)
-    found = _find(chunks, anchor, source_id)
+            raise UsageError(render.nothing_yet(repo))
+        file, info, anchor = _file(connection, where.branches, names)
+        chunks = read.chunks_of(connection, file.branch_id, file.path)
+        if not chunks:
+            raise UsageError(f"{file.path} is empty")
+        found, note = _find(chunks, anchor), ""
+        if found is None:
+            found, note = _define(chunks, read.definitions(connection, chunks[0].cut_id), anchor, file.path)
     if level:
         found = _widen(chunks, found, level)
-    return _answer(file, info, chunks, found, context=context, max_chars=max_chars)
+    return _answer(file, info, chunks, found, note, context=context, max_chars=max_chars)
 
 
-def _split(source_id: str) -> tuple[str, str]:
-    path, hash_, anchor = source_id.strip().rpartition("#")
-    if not hash_:
-        path, anchor = anchor, ""
-    if not path or path.startswith("/") or ".." in path.split("/"):
+def _names(source_id: str) -> list[tuple[str, str]]:
+    """Return what the argument may mean, likeliest first: (path, anchor), or a path that has a # in its name."""
+    whole = source_id.strip("\r\n\t").removeprefix("./")
+    path, _, anchor = whole.rpartition("#")
+    names = [(path, anchor), (whole, "")] if path else [(whole, "")]
+    if not whole or whole.startswith("/") or ".." in whole.split("/"):
         raise UsageError(f"{source_id!r} is no source_id: pass a row's source_id (path#Symbol) or url (path#L10-L42)")
-    return path, anchor
+    return names
 
 
-def _file(connection: Connection, branches: Sequence[BranchInfo], path: str) -> tuple[FileInfo, BranchInfo]:
+def _file(
+    connection: Connection, branches: Sequence[BranchInfo], names: Sequence[tuple[str, str]]
+) -> tuple[FileInfo, BranchInfo, str]:
     by_id = {info.branch_id: info for info in branches}
-    found = read.files(connection, list(by_id), path)
-    if len(found) > 1:
-        repos = ", ".join(by_id[file.branch_id].repo for file in found)
-        raise UsageError(f"{path} is in several repositories ({repos}): say which one in repo")
-    if not found:
-        similar = read.similar_paths(connection, list(by_id), path)
-        hint = f"; did you mean {', '.join(similar)}?" if similar else "; search for it with code_search"
-        raise UsageError(f"no file {path} in {render.freshness(branches)}{hint}")
-    if found[0].skip:
-        raise UsageError(f"{path} is not indexed: {found[0].skip}")
-    return found[0], by_id[found[0].branch_id]
+    for path, anchor in names:
+        found = read.files(connection, list(by_id), path)
+        if len(found) > 1:
+            repos = ", ".join(by_id[file.branch_id].repo for file in found)
+            raise UsageError(f"{path} is in several repositories ({repos}): say which one in repo")
+        if found and found[0].skip:
+            raise UsageError(f"{path} is not indexed: {found[0].skip}")
+        if found:
+            return found[0], by_id[found[0].branch_id], anchor
+    path = names[0][0]
+    similar = read.similar_paths(connection, list(by_id), path)
+    hint = f"; did you mean {', '.join(similar)}?" if similar else "; search for it with code_search"
+    raise UsageError(f"no file {path} in {render.names(branches)}{hint}")
 
 
-def _find(chunks: Sequence[Place], anchor: str, source_id: str) -> Place:
-    if not chunks:
-        raise UsageError(f"{source_id.partition('#')[0]} is empty")
-    lines = _LINES.fullmatch(anchor)
-    if lines:
-        start = int(lines.group(1))
-        end = int(lines.group(2) or start)
-        exact = [c for c in chunks if (c.start_line, c.end_line) == (start, end)]
-        around = [c for c in chunks if c.start_line <= start and c.end_line >= end]
-        touching = [c for c in chunks if c.start_line <= end and c.end_line >= start]
-        for candidates in (exact, around, touching):
-            if candidates:
-                return min(candidates, key=lambda c: (c.end_line - c.start_line, -c.level))
-        raise UsageError(f"{source_id}: the file ends at line {max(c.end_line for c in chunks)}")
+def _find(chunks: Sequence[Place], anchor: str) -> Place | None:
+    """Return the chunk of that name or at those lines, the file for "", None for another name."""
     if not anchor:
         return chunks[0]
     for chunk in chunks:
         if chunk.anchor == anchor:
             return chunk
-    named = [c for c in chunks if c.symbol == anchor or c.symbol.endswith("." + anchor)]
-    if named:
-        return named[0]
-    some = ", ".join(c.anchor for c in chunks[:12])
-    raise UsageError(f"no {anchor!r} in {source_id.rpartition('#')[0]}; it has: {some}")
+    lines = _LINES.fullmatch(anchor)
+    return _at(chunks, int(lines.group(1)), int(lines.group(2) or lines.group(1))) if lines else None
+
+
+def _at(chunks: Sequence[Place], start: int, end: int) -> Place:
+    """Return the finest chunk with just these lines, or around them, or the one that shares most lines with them."""
+    last = max(chunk.end_line for chunk in chunks)
+    if start > last:
+        raise UsageError(f"{chunks[0].path} ends at line {last}: there is no line {start}")
+    start, end = sorted((max(start, 1), min(max(end, 1), last)))
+
+    def fit(chunk: Place) -> tuple[bool, bool, int, int, int]:
+        size = chunk.end_line - chunk.start_line + 1
+        shared = min(end, chunk.end_line) - max(start, chunk.start_line) + 1
+        exact = shared == size == end - start + 1
+        return exact, chunk.level > 0 and shared > 0, shared, -size, chunk.level
+
+    return max(chunks, key=fit)
+
+
+def _define(chunks: Sequence[Place], definitions: Sequence[Definition], name: str, path: str) -> tuple[Place, str]:
+    """Return the chunk that holds a symbol which names no chunk: by its last part, or beside others in one chunk."""
+    named = [d for d in definitions if d.name == name or d.name.endswith("." + name)]
+    if not named:
+        known = [*dict.fromkeys(d.name for d in definitions)] or [chunk.anchor for chunk in chunks]
+        nearest = difflib.get_close_matches(name, known, 1, 0.6)
+        hint = f"did you mean {nearest[0]}? " if nearest else ""
+        raise UsageError(f"no {name!r} in {path}; {hint}it has: {', '.join(known[:MAX_NAMES])}")
+    first = named[0]
+    own = [chunk for chunk in chunks if chunk.symbol == first.name and chunk.start_line <= first.start_line]
+    found = own[0] if own else _at(chunks, first.start_line, first.end_line)
+    places = ", ".join(f"{d.name} L{d.start_line}-L{d.end_line}" for d in named[:MAX_NAMES])
+    if len(named) > 1:
+        return found, f"{len(named)} definitions are called {name}: {places}; this is the first"
+    return found, "" if found.symbol == first.name else f"{places} is in this chunk"
 
 
 def _widen(chunks: Sequence[Place], found: Place, level: str) -> Place:
@@ -109,9 +145,9 @@ def _widen(chunks: Sequence[Place], found: Place, level: str) -> Place:
 
 
 def _answer(
-    file: FileInfo, info: BranchInfo, chunks: Sequence[Place], found: Place, *, context: int, max_chars: int
+    file: FileInfo, info: BranchInfo, chunks: Sequence[Place], found: Place, note: str, *, context: int, max_chars: int
 ) -> ChunkResult:
-    lines = (file.body or "").split("\n")
+    lines = (file.body or "").removesuffix("\n").split("\n")
     whole = found.level == 0
     start, end = (1, len(lines)) if whole else (found.start_line, found.end_line)
     text = "\n".join(lines[start - 1 : end])
@@ -131,6 +167,10 @@ def _answer(
                 text=body,
             )
         )
+    if truncated:
+        note = "; ".join(
+            filter(None, [note, f"truncated: ask for max_chars up to {MAX_CHARS}, or for a smaller level"])
+        )
     return ChunkResult(
         source_id=render.source_id(file.path, found.anchor),
         repo=info.repo,
@@ -144,7 +184,7 @@ def _answer(
         context=neighbours,
         truncated=truncated,
         freshness=render.freshness([info]),
-        note="",
+        note=note,
     )
 
 

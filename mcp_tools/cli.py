@@ -30,6 +30,7 @@ app.add_typer(db, name="db")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
 RepoOption = Annotated[str, typer.Option("--repo", "-r", help="Only this repository.")]
+BranchOption = Annotated[str, typer.Option("--branch", "-b", help="Branch or tag; by default each repository's own.")]
 
 
 def main() -> NoReturn:
@@ -152,9 +153,7 @@ def search(
     limit: Annotated[int, typer.Option("--limit", "-n", help="Rows, 1 to 50.")] = 10,
     repo: RepoOption = "",
     project: Annotated[str, typer.Option("--project", help="Only the repositories of this project.")] = "",
-    branch: Annotated[
-        str, typer.Option("--branch", "-b", help="Branch or tag; by default each repository's own.")
-    ] = "",
+    branch: BranchOption = "",
     language: Annotated[list[str], typer.Option("--language", "-l", help="Only this language; may be repeated.")] = [],  # noqa: B006
     path: Annotated[
         list[str], typer.Option("--path", "-p", help="Glob from the root; ! excludes; may be repeated.")
@@ -187,6 +186,7 @@ def search(
 def show(
     source_id: Annotated[str, typer.Argument(help="source_id (path#Symbol) or url (path#L10-L42) of a row.")],
     repo: RepoOption = "",
+    branch: BranchOption = "",
     context: Annotated[int, typer.Option("--context", "-c", help="Neighbouring chunks, 0 to 3.")] = 0,
     level: Annotated[str, typer.Option("--level", help="Widen to method, class or file.")] = "",
     max_chars: Annotated[int, typer.Option("--max-chars", help="Characters of code, up to 40000.")] = 8000,
@@ -197,7 +197,9 @@ def show(
     from mcp_tools.chunks import get_chunk
 
     with _index() as opened:
-        answer = get_chunk(opened, source_id, repo=repo, context=context, level=level, max_chars=max_chars)
+        answer = get_chunk(
+            opened, source_id, repo=repo, branch=branch, context=context, level=level, max_chars=max_chars
+        )
     _print(answer.model_dump(), render.chunk_text(answer), as_json)
 
 

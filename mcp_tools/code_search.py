@@ -21,6 +21,7 @@ from mcp_tools.scope import Scope
 
 MAX_LIMIT = 50
 MAX_QUERY = 4_000  # characters; beyond it a query says nothing more
+MAX_CURSOR = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,10 @@ class Cursor:
             if len(text) > MAX_CURSOR:
                 raise ValueError
             offset, request, state = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-            return cls(range(MAX_ROWS)[operator.index(offset)], str(request), str(state))
-        except (ValueError, TypeError, IndexError) as error:
+            if type(offset) is not int or offset < 0:
+                raise ValueError
+            return cls(offset, str(request), str(state))
+        except (ValueError, TypeError) as error:
             raise UsageError("this cursor is not one of ours: leave it out to start at the first row") from error
 
 
@@ -74,7 +77,7 @@ def code_search(
         )
         model = active_model(connection)
         if model is None or not where.branches:
-            return SearchResult(result=[], freshness="", next_cursor="", note=render.EMPTY_INDEX)
+            return SearchResult(result=[], freshness="", next_cursor="", note=render.nothing_yet(repo))
         index.check_model(model)
         hits = read.candidates(connection, model, where.filters, query, vector, rank.POOL)
         ranked = rank.rank(hits)
@@ -82,19 +85,19 @@ def code_search(
         page = ranked[start : start + limit]
         lines = _best_lines(connection, page, query)
         note = moved or (render.nothing(connection, where) if not ranked else "")
-    rows = [_row(row, where, lines) for row in page]
-    more = start + limit < len(ranked)
+    rows = render.fitting([_row(row, where, lines) for row in page])
+    end = start + len(rows)
     return SearchResult(
         result=rows,
-        freshness=render.freshness([where.branch(row.hit.branch_id) for row in page] or where.branches),
-        next_cursor=Cursor(start + limit, _request(query, where), _state(where)).encode() if more else "",
+        freshness=render.freshness([where.branch(row.hit.branch_id) for row in page[: len(rows)]] or where.branches),
+        next_cursor=Cursor(end, _request(query, where), _state(where)).encode() if end < len(ranked) else "",
         note=note or ("no more rows: try other words or fewer filters" if not rows else ""),
     )
 
 
 def check_query(query: str) -> str:
     """Return a query that can be searched for."""
-    query = query.replace("\0", " ").strip()
+    query = query.replace("\0", " ").encode(errors="replace").decode().strip()  # half a surrogate pair has no UTF-8
     if not query:
         raise UsageError("the query is empty: say in words or identifiers what the code does")
     return query[:MAX_QUERY]

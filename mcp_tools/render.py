@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flows.store import read
 from flows.store.read import BranchInfo
-from mcp_tools.results import BranchStatus, ChunkResult, SearchResult, StatusResult
+from mcp_tools.results import BranchStatus, ChunkResult, Row, SearchResult, StatusResult
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
@@ -18,7 +18,17 @@ if TYPE_CHECKING:
 MAX_ANSWER = 20_000  # characters of any answer but get_chunk's
 MAX_SNIPPET = 200
 MAX_BRANCHES = 3  # named in a freshness line
+MAX_ROWS_TEXT = MAX_ANSWER - 2_000  # of rows; the rest is for freshness, note and cursor
 EMPTY_INDEX = "The index is empty: run `gitstrata index PATH_OR_URL` first, or wait until the first run has published."
+
+
+def nothing_yet(repo: str) -> str:
+    """Say that nothing has been published, at all or of one repository that is known."""
+    return (
+        f"{repo} has no published commit yet: index_status says how far its run is, or why it failed."
+        if repo
+        else EMPTY_INDEX
+    )
 
 
 def source_id(path: str, anchor: str) -> str:
@@ -51,8 +61,14 @@ def _fresh(info: BranchInfo) -> str:
     state = "current" if info.head_sha == info.commit_sha else behind
     return (
         f"{info.repo}@{info.commit_sha[:7]} ({info.name}), committed {info.committed_at.astimezone(UTC):%Y-%m-%d}, "
-        f"{state} as of {clock(info.head_seen_at)}"
+        f"{state} as of {clock(info.head_seen_at)}{', last run failed, see index_status' if info.last_failed else ''}"
     )
+
+
+def names(branches: Sequence[BranchInfo]) -> str:
+    """Return which repositories and branches were looked at, shortly."""
+    more = f" and {len(branches) - MAX_BRANCHES} more" if len(branches) > MAX_BRANCHES else ""
+    return ", ".join(f"{info.repo} ({info.name})" for info in branches[:MAX_BRANCHES]) + more
 
 
 def clock(when: datetime) -> str:
@@ -62,14 +78,14 @@ def clock(when: datetime) -> str:
 
 def nothing(connection: Connection, where: Scope) -> str:
     """Say why a search of ``where`` found nothing."""
-    names = ", ".join(f"{info.repo} ({info.name})" for info in where.branches[:MAX_BRANCHES])
+    searched = names(where.branches)
     if not sum(info.files for info in where.branches):
-        return f"{names}: the commit has no file that may be indexed."
+        return f"{searched}: the commit has no file that may be indexed."
     if read.count_files(connection, where.filters) == 0:
         if where.filters.narrow:
-            return f"The filters leave no file of {names}: check paths and languages, or leave them out."
-        return f"{names}: every file was skipped; index_status lists the reasons."
-    return f"No match in {names}: try other words, or fewer filters."
+            return f"The filters leave no file of {searched}: check paths and languages, or leave them out."
+        return f"{searched}: every file was skipped; index_status lists the reasons."
+    return f"No match in {searched}: try other words, or fewer filters."
 
 
 def search_text(answer: SearchResult) -> str:
@@ -77,15 +93,30 @@ def search_text(answer: SearchResult) -> str:
     lines = [f"searched {answer.freshness}"] if answer.freshness else []
     if answer.result:
         lines.append("rank repo source_id [lines] level language source score, then the snippet:")
-    for n, row in enumerate(answer.result, 1):
-        place = re.sub(r"^.*#", "", row.url)
-        head = f"{n}. {row.repo} {row.source_id} [{place}] {row.level} {row.language} {row.source} {row.score:g}"
-        lines.append(f"{head}\n   {row.snippet}" if row.snippet else head)
+    lines += [_row_text(n, row) for n, row in enumerate(answer.result, 1)]
     if answer.note:
         lines.append(answer.note)
     if answer.next_cursor:
         lines.append(f"next_cursor {answer.next_cursor}")
     return clip("\n".join(lines))
+
+
+def _row_text(n: int, row: Row) -> str:
+    place = row.url.rpartition("#")[2]
+    head = f"{n}. {row.repo} {row.source_id} [{place}] {row.level} {row.language} {row.source} {row.score:g}"
+    return f"{head}\n   {row.snippet}" if row.snippet else head
+
+
+def fitting(rows: Sequence[Row]) -> list[Row]:
+    """Return the first rows, as many as fit into one answer; a cursor brings the others."""
+    kept: list[Row] = []
+    left = MAX_ROWS_TEXT
+    for n, row in enumerate(rows, 1):
+        left -= len(_row_text(n, row)) + 1
+        if left < 0 and kept:
+            break
+        kept.append(row)
+    return kept
 
 
 def chunk_text(answer: ChunkResult) -> str:
@@ -99,8 +130,6 @@ def chunk_text(answer: ChunkResult) -> str:
     lines.append(fenced(answer.text))
     for neighbour in answer.context:
         lines += [f"context {neighbour.source_id} {neighbour.url}", fenced(neighbour.text)]
-    if answer.truncated:
-        lines.append("truncated: ask for max_chars up to 40000, or for a smaller level")
     return "\n".join(lines)
 
 

@@ -58,7 +58,7 @@ def resolve(
     include, exclude = path_patterns(paths)
     filters = Filters(
         tuple(info.branch_id for info in found),
-        tuple(_language(name) for name in languages),
+        tuple(_language(name) for name in languages if name.strip()),
         tuple(include),
         tuple(exclude),
         _level(level),
@@ -70,12 +70,16 @@ def _explain_missing(connection: Connection, repo: str, branch: str) -> None:
     """Raise if a name is wrong; return if there simply is nothing yet."""
     everything = read.branches(connection, "", "*")
     repos = sorted({info.repo for info in everything})
-    if repo and repo not in repos and (everything or repo not in read.repo_names(connection)):
+    if repo and repo not in repos:
+        if repo in read.repo_names(connection):
+            return
         raise UsageError(f"unknown repo {repo!r}: {_choices(repo, repos, 'no repository is indexed yet')}")
+    names = sorted({info.name for info in everything if not repo or info.repo == repo})
+    of_repo = f" of {repo}" if repo else ""
     if branch:
-        names = sorted({info.name for info in everything if not repo or info.repo == repo})
-        of_repo = f" of {repo}" if repo else ""
         raise UsageError(f"unknown branch {branch!r}{of_repo}: {_choices(branch, names, 'none is indexed yet')}")
+    if names:
+        raise UsageError(f"no default branch{of_repo} is indexed: say which in branch. {_choices('', names, '')}")
 
 
 def _choices(given: str, names: Sequence[str], none: str) -> str:
@@ -106,7 +110,7 @@ def path_patterns(paths: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return (include, exclude) as PostgreSQL regular expressions for globs on paths from the repository's root.
 
     ``src``, ``src/``, ``./src``, ``/src`` and ``src/**`` all mean everything below src; ``*.py`` any such file; a
-    leading ``!`` excludes. A path never leaves the repository.
+    leading ``!`` excludes. A path never leaves the repository. A backslash is one: paths are given as rows show them.
     """
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
@@ -114,25 +118,25 @@ def path_patterns(paths: Iterable[str]) -> tuple[list[str], list[str]]:
     exclude: list[str] = []
     for given in paths:
         negative, glob = given.startswith("!"), given.removeprefix("!").strip()
-        glob = _anchored(glob, given)
         if not glob:
             continue
-        regex, _ = GitIgnoreSpecPattern.pattern_to_regex(glob)
-        if regex is None:
-            continue
-        text = regex.decode() if isinstance(regex, bytes) else regex
+        try:
+            regex, _ = GitIgnoreSpecPattern.pattern_to_regex(_anchored(glob, given).replace("\\", "\\\\"))
+        except ValueError as error:
+            raise UsageError(f"paths: {given!r} is no glob: {error}") from error
+        text = regex.decode() if isinstance(regex, bytes) else str(regex)
         (exclude if negative else include).append(text.replace("(?P<ps_d>", "(?:"))
     return include, exclude
 
 
 def _anchored(glob: str, given: str) -> str:
-    """Return a gitignore pattern: anchored at the root if it has a directory in it, as a user of paths expects."""
+    """Return a gitignore pattern: a name with wildcards may stand anywhere, all else begins at the root."""
     while glob.startswith("./"):
         glob = glob[2:]
     if ".." in glob.split("/"):
         raise UsageError(f"paths: {given!r} leaves the repository; give a path or glob from its root")
     if glob in ("", ".", "/", "**", "/**"):
-        return ""
+        return "**"
     body = glob.removesuffix("/**").rstrip("/")
     wild = any(char in body for char in "*?[")
-    return body if wild and "/" not in body else "/" + body.lstrip("/")
+    return f"**/{body}" if wild and "/" not in body else "/" + body.lstrip("/")

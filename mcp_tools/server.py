@@ -37,7 +37,8 @@ that you have checked out: the index shows commits, not edits."""
 
 READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
-Repo = Annotated[str, Field(description="Repository name as list in index_status, e.g. pallets/flask; empty for all")]
+Repo = Annotated[str, Field(description="Repository name as listed by index_status, e.g. pallets/flask; empty for all")]
+Branch = Annotated[str, Field(description="Branch or tag; empty for each repository's default")]
 
 
 class Server(MCPServer[None]):
@@ -78,7 +79,7 @@ def build_server(index: Index) -> Server:
         limit: Annotated[int, Field(description="Rows to return, 1 to 50")] = 10,
         repo: Repo = "",
         project: Annotated[str, Field(description="Project (a named set of repositories); empty for all")] = "",
-        branch: Annotated[str, Field(description="Branch or tag; empty for each repository's default")] = "",
+        branch: Branch = "",
         languages: Annotated[list[str], Field(description="Only these, e.g. python, go, markdown")] = [],  # noqa: B006
         paths: Annotated[
             list[str], Field(description="Globs from the repository root, e.g. src, *.py, !tests; ! excludes")
@@ -113,6 +114,7 @@ def build_server(index: Index) -> Server:
     def get_chunk(
         source_id: Annotated[str, Field(description="source_id (path#Symbol) or url (path#L10-L42) of any row")],
         repo: Repo = "",
+        branch: Branch = "",
         context: Annotated[int, Field(description="Neighbouring chunks before and after, 0 to 3")] = 1,
         level: Annotated[str, Field(description="Widen to method, class or file; empty for the chunk itself")] = "",
         max_chars: Annotated[int, Field(description="Characters of code to return, up to 40000")] = 8000,
@@ -122,7 +124,9 @@ def build_server(index: Index) -> Server:
         from mcp_tools import render
 
         with _reported():
-            answer = tool.get_chunk(index, source_id, repo=repo, context=context, level=level, max_chars=max_chars)
+            answer = tool.get_chunk(
+                index, source_id, repo=repo, branch=branch, context=context, level=level, max_chars=max_chars
+            )
         return _result(answer, render.chunk_text(answer))
 
     @server.tool(annotations=READ_ONLY, title="What is indexed, and how fresh it is")

@@ -26,13 +26,15 @@ def index_status(index: Index, *, repo: str = "") -> StatusResult:
         UsageError: unknown repository.
     """
     with index.snapshot() as connection:
-        where = scope.resolve(connection, repo=repo, branch="*" if read.branches(connection, repo, "*") else "")
+        published, others = read.branches(connection, repo, "*"), runs.unpublished(connection, repo)
+        if not published and not others:
+            scope.resolve(connection, repo=repo)
         model = active_model(connection)
-        shown = [_branch(connection, info) for info in where.branches[:MAX_BRANCHES]]
-        shown += [_unpublished(run) for run in runs.unpublished(connection, repo)]
+        shown = [_branch(connection, info) for info in published[:MAX_BRANCHES]]
+        shown += [_unpublished(run) for run in others[: MAX_BRANCHES - len(shown)]]
     if not shown:
         return StatusResult(state="empty", model=model.name if model else "", branches=[], note=render.EMPTY_INDEX)
-    left = len(where.branches) - MAX_BRANCHES
+    left = len(published) + len(others) - len(shown)
     return StatusResult(
         state=next(state for state in _WORST if any(branch.state == state for branch in shown)),
         model=model.name if model else "",

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from psycopg import sql
 
-from flows.errors import Busy, DatabaseError, UsageError
+from flows.errors import Moved
 from flows.git import Commit, Entry
-from flows.store.connect import Connection, copy_rows, lock_key
+from flows.store.connect import Connection, copy_rows
 from flows.store.cuts import LEVELS
 
 ENTRY_BYTES = 16
@@ -69,46 +67,6 @@ def find_branch(connection: Connection, repo: str, name: str) -> Branch | None:
         [repo, name],
     ).fetchone()
     return Branch(*row) if row else None
-
-
-def claim_repo(connection: Connection, name: str, origin: str, source: str, *, rename: bool = False) -> None:
-    """Make sure that ``name`` stands for ``origin``.
-
-    Raises:
-        UsageError: it stands for another repository, and ``rename`` is not set.
-    """
-    connection.execute(
-        "insert into repo (name, origin, source) values (%s, %s, %s) on conflict (name) do nothing",
-        [name, origin, source],
-    )
-    row = connection.execute("select origin from repo where name = %s", [name]).fetchone()
-    if row is None or row[0] == origin:
-        return
-    if not rename:
-        raise UsageError(
-            f"the name {name} already stands for {row[0]}: give this repository another one with --name,"
-            f" or say --name {name} if it is the same"
-        )
-    connection.execute("update repo set origin = %s where name = %s", [origin, name])
-
-
-@contextlib.contextmanager
-def exclusive(connection: Connection, repo: str, branch: str, *, wait: bool) -> Iterator[None]:
-    """Keep other runs off a branch for as long as the connection lives.
-
-    Raises:
-        Busy: another run works on it and ``wait`` is not set.
-    """
-    key = [lock_key(repo, branch)]
-    if wait:
-        connection.execute("select pg_advisory_lock(%s)", key)
-    elif connection.execute("select pg_try_advisory_lock(%s)", key).fetchone() != (True,):
-        raise Busy(f"another run is indexing {repo} {branch}: wait for it, or leave out --no-wait")
-    try:
-        yield
-    finally:
-        with contextlib.suppress(Exception):  # a dead connection has given the lock up already
-            connection.execute("select pg_advisory_unlock(%s)", key)
 
 
 def entries(connection: Connection, branch: Branch) -> tuple[set[bytes], set[bytes]]:
@@ -189,7 +147,7 @@ def publish(
     """Move a branch to ``commit`` in one transaction.
 
     Raises:
-        DatabaseError: another run published the branch in between; nothing was changed.
+        Moved: another run published the branch in between; nothing was changed.
     """
     with connection.transaction():
         connection.execute("set local synchronous_commit = on")  # off elsewhere: what it may lose is done again
@@ -198,29 +156,34 @@ def publish(
             _make_default(connection, branch_id)
         _apply(connection, branch_id, change)
         connection.execute(
-            sql.SQL(
-                """
-                update branch b set generation = generation + 1, commit_sha = %(commit)s, tree_sha = %(tree)s,
-                    committed_at = %(committed_at)s, rules_fp = %(rules_fp)s, head_sha = %(commit)s,
-                    head_seen_at = now(), published_at = now(), files = c.files, failed = c.failed, chunks = c.chunks
-                from (
-                    select count(*) as files, count(*) filter (where skip = 'failed') as failed,
-                        array[{sums}]::int[] as chunks
-                    from file left join cut using (cut_id) where branch_id = %(branch_id)s
-                ) c where b.branch_id = %(branch_id)s
-                """
-            ).format(sums=sql.SQL(", ".join(f"coalesce(sum(levels[{i + 1}]), 0)" for i in range(len(LEVELS))))),
+            "update branch set generation = generation + 1, commit_sha = %(commit)s, tree_sha = %(tree)s,"
+            " committed_at = %(at)s, rules_fp = %(rules)s, head_sha = %(commit)s, head_seen_at = now(),"
+            " published_at = now() where branch_id = %(id)s",
             {
                 "commit": commit.sha,
                 "tree": commit.tree,
-                "committed_at": commit.committed_at,
-                "rules_fp": rules_fp,
-                "branch_id": branch_id,
+                "at": commit.committed_at,
+                "rules": rules_fp,
+                "id": branch_id,
             },
         )
+        _recount(connection, branch_id)
     branch = find_branch(connection, repo, commit.branch)
     assert branch is not None
     return branch
+
+
+def _recount(connection: Connection, branch_id: int) -> None:
+    """Let the branch's counts say what its rows are."""
+    sums = sql.SQL(", ".join(f"coalesce(sum(levels[{i + 1}]), 0)" for i in range(len(LEVELS))))
+    connection.execute(
+        sql.SQL(
+            "update branch b set files = c.files, failed = c.failed, chunks = c.chunks from (select count(*) as files,"
+            " count(*) filter (where skip = 'failed') as failed, array[{}]::int[] as chunks"
+            " from file left join cut using (cut_id) where branch_id = %(id)s) c where b.branch_id = %(id)s"
+        ).format(sums),
+        {"id": branch_id},
+    )
 
 
 def _lock_branch(connection: Connection, repo: str, commit: Commit, rules_fp: str, expected: Branch | None) -> int:
@@ -237,7 +200,7 @@ def _lock_branch(connection: Connection, repo: str, commit: Commit, rules_fp: st
         [repo, commit.branch],
     ).fetchone()
     if row is None or row[1] != generation:
-        raise DatabaseError(f"{repo} {commit.branch} was changed by another run meanwhile: run this again")
+        raise Moved(f"{repo} {commit.branch} was changed by another run meanwhile: run this again")
     return int(row[0])
 
 
@@ -284,7 +247,57 @@ def skipped(connection: Connection, branch: Branch) -> dict[str, int]:
     return dict(rows.fetchall())
 
 
-def last_published(connection: Connection) -> datetime | None:
-    """Return when any branch was last published."""
-    row: Any = connection.execute("select max(published_at) from branch").fetchone()
-    return row[0] if row else None
+def note_head(connection: Connection, repo: str, name: str, sha: str) -> None:
+    """Record the tip last seen at the source; the branch is behind if it is not the published commit."""
+    connection.execute(
+        "update branch b set head_sha = %s, head_seen_at = now() from repo r"
+        " where r.repo_id = b.repo_id and r.name = %s and b.name = %s",
+        [sha, repo, name],
+    )
+
+
+def remove(connection: Connection, repo: str, names: Collection[str]) -> None:
+    """Take away branches with all their locations, at once; their content stays for gc's grace period."""
+    connection.execute(
+        "delete from branch b using repo r where r.repo_id = b.repo_id and r.name = %s and b.name = any(%s)",
+        [repo, list(names)],
+    )
+
+
+def names(connection: Connection, repo: str) -> list[str]:
+    """Return the names of a repository's published branches."""
+    rows = connection.execute(
+        "select b.name from branch b join repo r using (repo_id) where r.name = %s order by 1", [repo]
+    )
+    return [row[0] for row in rows]
+
+
+def remove_files(connection: Connection, repo: str, pattern: str) -> set[str]:
+    """Take away the locations of a repository whose path matches a regular expression; return their blobs."""
+    with connection.transaction():
+        rows = connection.execute(
+            "delete from file f using branch b join repo r using (repo_id)"
+            " where f.branch_id = b.branch_id and r.name = %s and f.path ~ %s returning f.oid, f.branch_id",
+            [repo, pattern],
+        ).fetchall()
+        for branch_id in sorted({row[1] for row in rows}):
+            _recount(connection, branch_id)
+    return {row[0] for row in rows}
+
+
+def blobs_of(connection: Connection, repo: str) -> set[str]:
+    """Return the blobs that any branch of a repository refers to."""
+    rows = connection.execute(
+        "select distinct f.oid from file f join branch b using (branch_id) join repo r using (repo_id)"
+        " where r.name = %s",
+        [repo],
+    )
+    return {row[0] for row in rows}
+
+
+def oids_of(connection: Connection, branch: Branch, keys: Collection[bytes]) -> set[str]:
+    """Return the blobs behind some entries of a branch."""
+    rows = connection.execute(
+        "select distinct oid from file where branch_id = %s and entry = any(%b)", [branch.branch_id, list(keys)]
+    )
+    return {row[0] for row in rows}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -82,12 +81,6 @@ def copy_rows(connection: Connection, table: str, types: Sequence[str], rows: It
         copy.set_types(types)
         for row in rows:
             copy.write_row(row)
-
-
-def lock_key(repo: str, branch: str) -> int:
-    """Return the key of the advisory lock that a run on a branch holds: a signed 64-bit integer."""
-    digest = hashlib.blake2b(f"{repo}\0{branch}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
 
 
 def describe(conninfo: str) -> str:

@@ -62,6 +62,11 @@ class KnownBlob:
     facts: Facts | None
 
 
+def rank_of(level: Level) -> int:
+    """Return the number that stands for a level in the database: 0 is the coarsest."""
+    return _RANK[level]
+
+
 def known_blobs(connection: Connection, oids: Sequence[str]) -> dict[str, KnownBlob]:
     """Return size and facts of the blobs that were inspected before."""
     rows = connection.execute("select oid, size, facts from blob where oid = any(%s)", [list(oids)])

@@ -23,13 +23,13 @@ def note_moved(connection: Connection, chunks: int) -> None:
     )
 
 
-def refresh_if_moved(connection: Connection, model: Model) -> bool:
+def refresh_if_moved(connection: Connection, model: Model, *, force: bool = False) -> bool:
     """Compute a new generation if the corpus has moved enough, and say whether it was done.
 
     The planner's own statistics are renewed at the same time: without them a first index is searched by bad plans.
     """
     row = connection.execute("select moved, texts from lex_stat order by generation desc limit 1").fetchone()
-    if row is not None and row[0] <= row[1] * MOVED:
+    if row is not None and row[0] <= row[1] * MOVED and not force:
         return False
     with connection.transaction():
         if connection.execute("select pg_try_advisory_xact_lock(%s)", [_REFRESH_LOCK]).fetchone() != (True,):

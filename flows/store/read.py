@@ -57,6 +57,7 @@ class BranchInfo:
     failed: int
     chunks: list[int]
     origin: str
+    last_failed: bool  # the last run that ended, ended badly
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,9 @@ def branches(connection: Connection, repo: str = "", branch: str = "") -> list[B
     rows = connection.execute(
         """
         select b.branch_id, r.name, b.name, b.is_default, b.generation, b.commit_sha, b.committed_at, b.published_at,
-            coalesce(b.head_sha, ''), coalesce(b.head_seen_at, b.published_at), b.files, b.failed, b.chunks, r.origin
+            coalesce(b.head_sha, ''), coalesce(b.head_seen_at, b.published_at), b.files, b.failed, b.chunks, r.origin,
+            coalesce((select s.outcome = 'failed' from sync_run s where s.repo = r.name and s.branch = b.name
+                and s.outcome <> 'running' order by s.run_id desc limit 1), false)
         from branch b join repo r using (repo_id)
         where (%(repo)s = '' or r.name = %(repo)s)
             and (b.name = %(branch)s or %(branch)s = '*' or (%(branch)s = '' and b.is_default))
@@ -301,6 +304,21 @@ def chunks_of(connection: Connection, branch_id: int, path: str) -> list[Place]:
 
 
 @dataclass(frozen=True, slots=True)
+class Definition:
+    """A symbol of a file and its lines; several may share a chunk, or one may be cut into several."""
+
+    name: str
+    start_line: int
+    end_line: int
+
+
+def definitions(connection: Connection, cut_id: int) -> list[Definition]:
+    """Return all symbols of a cut, in their order."""
+    rows = connection.execute("select name, start_line, end_line from symbol where cut_id = %s order by ord", [cut_id])
+    return [Definition(*row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
 class FileInfo:
     """A file of a published commit; ``body`` is None where it was skipped."""
 
@@ -326,8 +344,9 @@ def similar_paths(connection: Connection, branch_ids: Sequence[int], path: str, 
     """Return paths that end like ``path``: the same file name, else the same stem."""
     name = path.rpartition("/")[2]
     rows = connection.execute(
-        "select distinct path from file where branch_id = any(%s) and path ~ %s order by path limit %s",
-        [list(branch_ids), "(^|/)" + re.escape(name.partition(".")[0]) + r"(\.|$)", limit],
+        "select path from file where branch_id = any(%s) and path ~ %s group by path"
+        " order by path ~ %s desc, path limit %s",
+        [list(branch_ids), f"(^|/){re.escape(name.partition('.')[0])}(\\.|$)", f"(^|/){re.escape(name)}$", limit],
     )
     return [row[0] for row in rows]
 

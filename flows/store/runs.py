@@ -10,7 +10,8 @@ from typing import Any
 from psycopg.types.json import Jsonb
 
 from flows.report import Report
-from flows.store.connect import Connection, Database, lock_key
+from flows.store import locks
+from flows.store.connect import Connection, Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +72,4 @@ def unpublished(connection: Connection, repo: str = "") -> list[Run]:
 
 def is_running(connection: Connection, run: Run) -> bool:
     """Say whether a run's process still holds its branch; what a killed one left behind does not count."""
-    if run.outcome != "running":
-        return False
-    key = lock_key(run.repo, run.branch) & (2**64 - 1)
-    row = connection.execute(
-        "select 1 from pg_locks where locktype = 'advisory' and classid = %s and objid = %s and granted limit 1",
-        [key >> 32, key & 0xFFFFFFFF],
-    ).fetchone()
-    return row is not None
+    return run.outcome == "running" and locks.is_held(connection, run.repo, run.branch)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from struct import pack
 
 import numpy as np
+import numpy.typing as npt
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 from psycopg import sql
@@ -71,6 +72,11 @@ def text_hash(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
+def stored_counts(terms: Terms) -> dict[str, int]:
+    """Return the counts that the database keeps of a bag of words."""
+    return {term: min(count, MAX_TF) for term, count in terms.counts.items()}
+
+
 def terms_of(text: str) -> tuple[int, Terms]:
     """Return (length in terms, bag of words) of a text."""
     tokens = words.words(text)
@@ -93,32 +99,52 @@ class TextStore:
     def ensure(self, texts: Iterable[str]) -> dict[bytes, int]:
         """Return the id of each text by its hash, after writing and embedding those that are new.
 
+        A text for which the model has no usable vector is written nowhere and missing from the result.
+
         Raises:
             EmbedderError: the model failed; nothing of this call was written.
         """
         bodies = {text_hash(text): text for text in texts}
-        missing = [key for key in bodies if key not in self._known]
+        if len(self._known) > _MAX_KNOWN:
+            self._known.clear()
+        missing = {key: body for key, body in bodies.items() if key not in self._known}
         if missing:
-            if len(self._known) > _MAX_KNOWN:
-                self._known.clear()
-                missing = list(bodies)
-            self._write({key: bodies[key] for key in missing})
-        return {key: self._known[key] for key in bodies}
+            self._write(missing)
+        return {key: self._known[key] for key in bodies if key in self._known}
+
+    def rewrite(self, bodies: dict[bytes, str]) -> None:
+        """Put texts right that are there but wrong: body, words and vector, in one transaction."""
+        if not bodies:
+            return
+        keys = list(bodies)
+        with self._connection.transaction():
+            self._connection.execute(
+                "update text set body = fresh.body from unnest(%b::bytea[], %b::text[]) as fresh (hash, body)"
+                " where text.hash = fresh.hash",
+                [keys, list(bodies.values())],
+            )
+            for table in (sql.Identifier("lex"), self._model.vectors):
+                query = sql.SQL("delete from {} where text_id in (select text_id from text where hash = any(%b))")
+                self._connection.execute(query.format(table), [keys])
+            self._known.clear()
+            self._write(bodies)
 
     def _write(self, bodies: dict[bytes, str]) -> None:
         ids, lexed, embedded = self._lookup(bodies)
         to_embed = sorted(key for key in bodies if key not in embedded)
-        to_lex = sorted(key for key in bodies if key not in lexed)
         vectors = self._embed([bodies[key] for key in to_embed])
-        terms = {key: terms_of(bodies[key]) for key in to_lex}
-        if to_embed or to_lex:
+        usable: npt.NDArray[np.bool_] = np.isfinite(vectors).all(axis=1).reshape(-1)
+        without = {key for key, good in zip(to_embed, usable, strict=True) if not good}
+        terms = {key: terms_of(bodies[key]) for key in sorted(bodies.keys() - lexed - without)}
+        to_embed = [key for key in to_embed if key not in without]
+        if to_embed or terms:
             with self._connection.transaction():
-                ids |= self._insert_texts({key: body for key, body in bodies.items() if key not in ids})
+                ids |= self._insert_texts({k: body for k, body in bodies.items() if k not in ids and k not in without})
                 self._insert_terms({ids[key]: value for key, value in terms.items()})
-                self._insert_vectors([ids[key] for key in to_embed], vectors)
-        self._known |= ids
+                self._insert_vectors([ids[key] for key in to_embed], vectors[usable])
+        self._known |= {key: text_id for key, text_id in ids.items() if key not in without}
         self.counts.computed += len(to_embed)
-        self.counts.reused += len(bodies) - len(to_embed)
+        self.counts.reused += len(bodies) - len(to_embed) - len(without)
 
     def _lookup(self, bodies: Iterable[bytes]) -> tuple[dict[bytes, int], set[bytes], set[bytes]]:
         query = sql.SQL(
@@ -137,9 +163,6 @@ class TextStore:
         expected = (len(texts), self._model.dimension)
         if vectors.shape != expected:
             raise EmbedderError(f"{self._embedder.name} returned vectors of shape {vectors.shape}, not {expected}")
-        if not np.isfinite(vectors).all():
-            bad = int((~np.isfinite(vectors).all(axis=1)).sum())
-            raise EmbedderError(f"{self._embedder.name} returned {bad} of {len(texts)} vectors with NaN or infinity")
         return vectors
 
     def _insert_texts(self, bodies: dict[bytes, str]) -> dict[bytes, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,10 @@ import psycopg
 import pytest
 
 from flows import git
+from flows.embed import Vectors
 from flows.errors import Busy, EmbedderError, SchemaMismatch, SourceError, UsageError
 from flows.select import Rules
-from flows.store import branches
+from flows.store import branches, locks
 from flows.store.connect import Database
 from flows.sync import Target, sync
 from tests.conftest import Indexer
@@ -271,10 +273,27 @@ def test_an_embedder_that_fails_publishes_nothing_and_keeps_finished_work(index:
     assert published(index.database) == rebuilt(index, (repo, "r"))
 
 
+def test_a_text_without_a_usable_vector_fails_its_file_alone(index: Indexer, repo: Repo) -> None:
+    # P80: one NaN vector aborted the batch
+    repo.commit(a_py=SHAPES, bad_py="def unlucky():\n    return 13\n", c_py="c = 1\n")
+
+    def spoil(texts: Sequence[str], vectors: Vectors) -> Vectors:
+        vectors[["unlucky" in text for text in texts]] = np.nan
+        return vectors
+
+    index.embedder.spoil = spoil
+    report = index(repo, name="r")
+    assert (report.outcome, len(report.errors)) == ("partial", 1)
+    assert "bad.py: the model has no usable vector" in report.errors[0]
+    assert paths(index.database) == {"a.py": None, "bad.py": "failed", "c.py": None}
+    index.embedder.spoil = None
+    assert index(repo, name="r").outcome == "done"
+    assert published(index.database) == rebuilt(index, (repo, "r"))
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda texts, v: np.full_like(v, np.nan), "NaN"),  # P80
         (lambda texts, v: v[:, :5], "shape"),
         (lambda texts, v: v[:-1], "shape"),
     ],
@@ -348,7 +367,7 @@ def test_a_second_run_on_a_branch_waits_or_says_so(index: Indexer, repo: Repo) -
     target = Target("r", repository, git.resolve(repository), wait=False)
     with (
         index.database.connect() as holder,
-        branches.exclusive(holder, "r", "main", wait=True),
+        locks.branch(holder, "r", "main", wait=True),
         pytest.raises(Busy, match="another run"),
     ):
         sync(index.database, index.config, index.embedder, target)

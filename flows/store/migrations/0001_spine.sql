@@ -2,12 +2,21 @@
 -- ever added to by a sync; locations (repo, branch, file) say which commit shows which content.
 -- depends:
 
+create table configuration (              -- who configures repositories, and how far it has got
+    source       text primary key,        -- the repository and folder that hold the files
+    sha          text not null,           -- the commit they were read from, '' if from no commit
+    version_at   timestamptz not null,    -- of that commit, or when they were read
+    published_at timestamptz not null default now()
+);
+
 create table repo (
     repo_id     int generated always as identity primary key,
     name        text collate "C" not null unique check (length(name) between 1 and 200),
     origin      text not null,            -- what the name stands for: host/owner/name, or an absolute path
-    source      text not null,            -- who added it: 'adhoc', or the configuration that owns it
-    added_at    timestamptz not null default now()
+    source      text references configuration,  -- the configuration that owns it; null: indexed ad hoc
+    config      jsonb,                    -- as published by that configuration
+    added_at    timestamptz not null default now(),
+    check ((source is null) = (config is null))
 );
 
 create table branch (                     -- the state of a sync: moves with the rows it describes, in one transaction
@@ -59,7 +68,8 @@ create table blob (
     oid     text collate "C" not null unique,
     size    bigint not null,
     facts   jsonb not null,               -- what selection needs to know without reading the blob again
-    body    text                          -- decoded; null when the facts rule it out
+    body    text,                         -- decoded; null when the facts rule it out
+    added_at timestamptz not null default now()
 );
 
 create table cut (
@@ -70,6 +80,7 @@ create table cut (
     levels      int[] not null,           -- chunks by level: file, class, method, block
     symbols     int not null,
     fallback    text not null,            -- why the language's own cutter was not used, '' if it was
+    orphaned_at timestamptz,              -- since when gc has seen no file that shows it
     unique (blob_id, language, fingerprint)
 );
 
@@ -89,7 +100,8 @@ create index symbol_name on symbol (name);
 create table text (                       -- a chunk text, once, however many files and branches show it
     text_id bigint generated always as identity primary key,
     hash    bytea not null unique,
-    body    text not null
+    body    text not null,
+    added_at timestamptz not null default now()
 );
 
 create table chunk (
@@ -143,3 +155,4 @@ create table file (
 );
 create index file_cut on file (cut_id) where cut_id is not null;
 create index file_path on file using hash (path);
+create index file_oid on file (oid);

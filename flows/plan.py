@@ -1,0 +1,106 @@
+"""What a run has to do: the commit's tree against what the branch shows. Pure but for the listing of the tree.
+
+The plan needs no earlier commit: it compares hashes of git's own tree records with those of the rows that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from chunkers import cut
+from flows import git, paths, select
+from flows.select import Denied, Keep, Rules, Skip, SkipReason
+from flows.store.branches import FileRow, entry_key
+from flows.store.cuts import BlobTask, CutKey, KnownBlob
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An entry of the tree that its path lets in, and the language that its name tells."""
+
+    entry: git.Entry
+    key: bytes
+    language: str
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a run has to look at, besides the entries that are as they should be."""
+
+    seen: int = 0
+    gone: set[bytes] = field(default_factory=set)  # shown by the branch, but no longer in the tree or let in
+    denied: set[bytes] = field(default_factory=set)  # the part of ``gone`` that a rule took away
+    again: set[bytes] = field(default_factory=set)  # shown by the branch, but perhaps not as they should be
+    wanted: list[Wanted] = field(default_factory=list)
+    rows: list[FileRow] = field(default_factory=list)  # decided by path alone
+
+
+def compare(entries: Iterable[git.Entry], shown: set[bytes], right: set[bytes], rules: Rules) -> Plan:
+    """Return what is to be done so that a branch that shows ``shown``, ``right`` of it rightly, shows ``entries``."""
+    plan, denied = Plan(), set()
+    tree = {entry_key(entry): entry for entry in entries}
+    for key, entry in tree.items():
+        if key in right:
+            continue
+        match select.by_path(entry, rules):
+            case Keep(language):
+                plan.wanted.append(Wanted(entry, key, language))
+            case Skip(reason):
+                plan.rows.append(file_row(Wanted(entry, key, ""), Skip(reason), None))
+            case Denied():
+                denied.add(key)
+    plan.seen = len(tree) - len(denied)
+    plan.denied = shown & denied
+    plan.gone = (shown - tree.keys()) | plan.denied
+    plan.again = shown - right - plan.gone
+    return plan
+
+
+def tasks(
+    wanted: Iterable[Wanted], known: Mapping[str, KnownBlob], whole: Collection[tuple[str, CutKey]], rules: Rules
+) -> list[BlobTask]:
+    """Return the blobs that must be read: unknown, or without a whole cut for the language of one of their paths."""
+    languages: dict[str, set[str]] = {}
+    for want in wanted:
+        blob = known.get(want.entry.oid)
+        if blob is None:
+            continue
+        decision = select.by_facts(want.language, blob.size, blob.facts, rules)
+        missing = blob.facts is None or decision is None
+        if isinstance(decision, Keep):
+            missing = missing or (want.entry.oid, cut_key(decision.language)) not in whole
+        if missing:
+            languages.setdefault(want.entry.oid, set()).add(want.language)
+    return [BlobTask(oid, known[oid].size, tuple(sorted(names))) for oid, names in languages.items()]
+
+
+def cut_key(language: str) -> CutKey:
+    """Return how a blob is cut as ``language`` by this program."""
+    return CutKey(language, cut.fingerprint(language))
+
+
+def decided(
+    want: Wanted,
+    known: Mapping[str, KnownBlob],
+    cut_ids: Mapping[tuple[str, CutKey], int],
+    failed: Collection[str],
+    rules: Rules,
+) -> FileRow:
+    """Return the row of an entry once all content is in the database."""
+    oid = want.entry.oid
+    if oid in failed:
+        return file_row(want, Skip(SkipReason.FAILED), None)
+    decision = select.by_facts(want.language, known[oid].size, known[oid].facts, rules)
+    if isinstance(decision, Keep):
+        cut_id = cut_ids.get((oid, cut_key(decision.language)))
+        return file_row(want, decision if cut_id else Skip(SkipReason.FAILED), cut_id)
+    return file_row(want, decision or Skip(SkipReason.FAILED), None)
+
+
+def file_row(want: Wanted, decision: Keep | Skip, cut_id: int | None) -> FileRow:
+    """Return the row that shows an entry, or says why it shows nothing."""
+    entry = want.entry
+    language = decision.language if isinstance(decision, Keep) else want.language
+    skip = str(decision.reason) if isinstance(decision, Skip) else None
+    return FileRow(want.key, paths.to_text(entry.path), entry.mode, entry.oid, language, skip, cut_id)

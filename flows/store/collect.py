@@ -1,0 +1,138 @@
+"""Taking content away: what nothing shows any more after a grace period (gc), or at once (purge).
+
+Publishing never deletes content: a revert, a rename or a branch that comes back finds it again. Deleting goes in
+batches, each a transaction of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import timedelta
+
+import psycopg
+
+from flows.store import locks
+from flows.store.connect import Connection
+
+BATCH = 5_000
+
+
+@dataclass(slots=True)
+class Collected:
+    """How many rows went."""
+
+    cuts: int = 0
+    chunks: int = 0
+    texts: int = 0
+    blobs: int = 0
+    busy: bool = False  # runs were at work all the time, so that not everything was looked at
+
+
+def collect(connection: Connection, grace: timedelta, wait: Callable[[], bool]) -> Collected:
+    """Delete what nothing has shown for longer than ``grace``; ``wait`` pauses while runs work, False to give up."""
+    gone = Collected()
+    _mark(connection)
+    steps: list[tuple[str, Callable[[], int]]] = [
+        ("cuts", lambda: _delete_cuts(connection, grace, gone)),
+        ("texts", lambda: _delete_texts(connection, grace)),
+        ("blobs", lambda: _delete_blobs(connection, grace)),
+    ]
+    for name, step in steps:
+        while not gone.busy:
+            with locks.collection(connection) as alone:
+                count = step() if alone else -1
+            if count >= 0:
+                setattr(gone, name, getattr(gone, name) + count)
+            elif not wait():
+                gone.busy = True
+            if 0 <= count < BATCH:
+                break
+    return gone
+
+
+def _mark(connection: Connection) -> None:
+    connection.execute(
+        "update cut set orphaned_at = now() where orphaned_at is null"
+        " and not exists (select 1 from file where file.cut_id = cut.cut_id)"
+    )
+    connection.execute(
+        "update cut set orphaned_at = null where orphaned_at is not null"
+        " and exists (select 1 from file where file.cut_id = cut.cut_id)"
+    )
+
+
+def _delete_cuts(connection: Connection, grace: timedelta, gone: Collected) -> int:
+    row = connection.execute(
+        "with old as (select cut_id from cut where orphaned_at <= now() - %s::interval"
+        " and not exists (select 1 from file where file.cut_id = cut.cut_id) limit %s),"
+        " dropped as (delete from cut using old where cut.cut_id = old.cut_id returning levels)"
+        " select count(*), coalesce(sum((select sum(n) from unnest(levels) n)), 0) from dropped",
+        [grace, BATCH],
+    ).fetchone()
+    assert row is not None
+    gone.chunks += int(row[1])
+    return int(row[0])
+
+
+def _delete_texts(connection: Connection, grace: timedelta) -> int:
+    return connection.execute(
+        "delete from text where text_id in (select text_id from text where added_at <= now() - %s::interval"
+        " and not exists (select 1 from chunk where chunk.text_id = text.text_id) limit %s)",
+        [grace, BATCH],
+    ).rowcount
+
+
+def _delete_blobs(connection: Connection, grace: timedelta) -> int:
+    return connection.execute(
+        "delete from blob where blob_id in (select blob_id from blob where added_at <= now() - %s::interval"
+        " and not exists (select 1 from file where file.oid = blob.oid)"
+        " and not exists (select 1 from cut where cut.blob_id = blob.blob_id) limit %s)",
+        [grace, BATCH],
+    ).rowcount
+
+
+def purge(connection: Connection, oids: Collection[str]) -> Collected:
+    """Delete at once what only the given blobs held and nothing shows any more.
+
+    A run that is about to publish the same content for another repository fails on its foreign key and starts again.
+    """
+    gone = Collected()
+    ordered = sorted(oids)
+    for start in range(0, len(ordered), BATCH):
+        _purge_batch(connection, ordered[start : start + BATCH], gone)
+    return gone
+
+
+def _purge_batch(connection: Connection, oids: list[str], gone: Collected) -> None:
+    unshown = "not exists (select 1 from file where file.cut_id = cut.cut_id)"
+    cuts = [
+        row[0]
+        for row in connection.execute(
+            f"select cut_id from cut join blob using (blob_id) where oid = any(%s) and {unshown}",
+            [oids],
+        )
+    ]
+    texts = [row[0] for row in connection.execute("select distinct text_id from chunk where cut_id = any(%s)", [cuts])]
+    gone.cuts += _delete(connection, f"delete from cut where cut_id = any(%s) and {unshown}", cuts)
+    gone.texts += _delete(
+        connection,
+        "delete from text where text_id = any(%s)"
+        " and not exists (select 1 from chunk where chunk.text_id = text.text_id)",
+        texts,
+    )
+    gone.blobs += _delete(
+        connection,
+        "delete from blob where oid = any(%s) and not exists (select 1 from file where file.oid = blob.oid)"
+        " and not exists (select 1 from cut where cut.blob_id = blob.blob_id)",
+        oids,
+    )
+
+
+def _delete(connection: Connection, statement: str, keys: list[int] | list[str]) -> int:
+    """Delete in one statement; if another run begins to show a row in that very moment, look again without it."""
+    for _ in range(3):
+        with contextlib.suppress(psycopg.errors.ForeignKeyViolation):
+            return connection.execute(statement, [keys]).rowcount
+    return 0
