@@ -2,6 +2,7 @@
 
 GitstrataError                 exit code 1
 ├── UsageError                 exit code 2: the request or the configuration is wrong
+│   ├── ConfigError            files of repos.d are wrong; one more line for each problem
 │   └── SchemaMismatch         this program and the database do not fit each other
 ├── SourceError                a repository, revision or remote cannot be read
 ├── DatabaseError              Postgres cannot be reached, started or used
@@ -12,6 +13,9 @@ GitstrataError                 exit code 1
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 
 class GitstrataError(Exception):
@@ -24,6 +28,32 @@ class UsageError(GitstrataError):
     """The request or the configuration is wrong; running it again unchanged cannot help."""
 
     exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong at one place of a file; ``str()`` is the line that editors and compilers understand."""
+
+    file: str
+    line: int  # from 1; 0 = the file as a whole
+    column: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.message}" if self.line else f"{self.file}: {self.message}"
+
+
+class ConfigError(UsageError):
+    """Files of the configuration are wrong: holds every problem that was found."""
+
+    SHOWN = 100  # in the text; ``problems`` holds all
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        count = f"{len(self.problems)} problem{'' if len(self.problems) == 1 else 's'} in the configuration"
+        rest = len(self.problems) - self.SHOWN
+        shown = [count, *map(str, self.problems[: self.SHOWN]), *([f"... and {rest} more"] if rest > 0 else [])]
+        super().__init__("\n".join(shown))
 
 
 class SchemaMismatch(UsageError):

@@ -33,7 +33,7 @@ from flows.store.cuts import BlobRows, BlobTask, CutKey, CutRows, write_blobs
 from flows.store.texts import TextStore, text_hash
 
 SLICE = 20_000  # blobs mounted at once: about 4 kB of memory each
-IN_FLIGHT = 64  # components at work at once; each holds one file's text and cuts
+IN_FLIGHT = 256  # components at work at once; each holds one file's text and cuts
 EMBED_BATCH = 64  # blobs whose texts go to the database and the model together
 
 

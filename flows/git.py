@@ -1,4 +1,4 @@
-"""The only runner of git. Reads objects and refs; never a working tree, never anything executable.
+"""Runs git, with ``flows/remotes.py`` beside it. Reads objects and refs; never a working tree, never executes anything.
 
 Every child runs in one hardened environment: no hooks, no prompts, no lazy fetch, no replace objects, no file system
 monitor, ownership of the folder ignored (nothing of it is executed), and no transport at all except for a fetch, where
@@ -8,9 +8,9 @@ https, ssh and file are allowed.
 from __future__ import annotations
 
 import contextlib
-import re
+import hashlib
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,11 +19,11 @@ from typing import IO, TYPE_CHECKING
 
 from flows import settings
 from flows.errors import SourceError, UsageError
+from flows.urls import canonical_url, redact
 
 if TYPE_CHECKING:
     import git as gitpython
 
-FETCH_PROTOCOLS = "https:ssh:file"
 _CONFIG = (
     ("safe.directory", "*"),
     ("core.hooksPath", "/dev/null"),
@@ -116,15 +116,15 @@ def _gitpython(path: Path) -> gitpython.Repo:
         raise SourceError(f"{path} {why}: give the folder of a git repository, or its URL") from error
 
 
-def resolve(repository: Repository, revision: str = "") -> Commit:
-    """Find the commit of a branch, tag or any revision; "" means what is checked out.
+def resolve(repository: Repository, revision: str = "", *, branch: str = "") -> Commit:
+    """Find the commit of a branch, tag or any revision; "" means what is checked out. ``branch`` names it.
 
     Raises:
         SourceError: unknown revision, or a repository without a commit.
     """
     if "\n" in revision or "\0" in revision:
         raise UsageError("a revision is one line without NUL")
-    branch = revision or _head_branch(repository)
+    branch = branch or revision or head_branch(repository)
     names = [f"refs/heads/{revision}", f"refs/tags/{revision}", f"refs/remotes/origin/{revision}", revision]
     with ObjectReader(repository) as reader:
         for name in names if revision else ["HEAD"]:
@@ -136,7 +136,21 @@ def resolve(repository: Repository, revision: str = "") -> Commit:
     raise SourceError(f"{repository.location} has no commit at HEAD yet: commit something, or name a branch with --rev")
 
 
-def _head_branch(repository: Repository) -> str:
+def branch_tip(repository: Repository, branch: str) -> str:
+    """Return the commit that a local branch stands at, "" if there is no such branch."""
+    with ObjectReader(repository) as reader:
+        found = reader.find(f"refs/heads/{branch}^{{commit}}")
+    return found[0] if found else ""
+
+
+def list_refs(repository: Repository) -> dict[str, str]:
+    """Return the commit or tag object behind each ref below refs/heads and refs/tags, by full name."""
+    output = _run(repository, "for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/tags")
+    return dict(line.decode(errors="surrogateescape").rsplit(" ", 1)[:2] for line in output.splitlines())
+
+
+def head_branch(repository: Repository) -> str:
+    """Return the branch that is checked out, or the default one of a mirror; "HEAD" if detached."""
     head = (repository.git_dir / "HEAD").read_text(errors="replace").strip()
     return head.removeprefix("ref: refs/heads/") if head.startswith("ref: refs/heads/") else "HEAD"
 
@@ -167,6 +181,24 @@ def list_tree(repository: Repository, commit: str) -> list[Entry]:
             mode, _kind, oid = meta.split(b" ")
             entries.append(Entry(record, mode.decode(), oid.decode(), path))
     return entries
+
+
+def list_folder(repository: Repository, commit: str, folder: str) -> dict[str, str]:
+    """Return name and object id of each file that lies directly in ``folder`` ("." = the root); {} if there is none."""
+    where = [] if folder == "." else ["--", f"{folder}/"]
+    output = _run(repository, "ls-tree", "-z", "--full-tree", commit, *where)
+    found = {}
+    for record in output.split(b"\0"):
+        meta, _, path = record.partition(b"\t")
+        if b" blob " in meta:
+            found[path.decode(errors="surrogateescape").rpartition("/")[2]] = meta.rsplit(b" ", 1)[1].decode()
+    return found
+
+
+def blob_id(content: bytes, like: str) -> str:
+    """Return the object id that ``content`` has as a blob, in the hash of the repository of ``like``."""
+    data = b"blob %d\0" % len(content) + content
+    return (hashlib.sha256(data) if len(like) == 64 else hashlib.sha1(data, usedforsecurity=False)).hexdigest()
 
 
 def sizes(repository: Repository, oids: Sequence[str]) -> dict[str, int]:
@@ -263,139 +295,13 @@ def _run(repository: Repository, *arguments: str, stdin: bytes = b"") -> bytes:
     except FileNotFoundError as error:
         raise UsageError("git is not installed or not on PATH: install git 2.30 or newer") from error
     if done.returncode:
-        reason = _last_line(done.stderr.decode(errors="replace"))
+        reason = last_line(done.stderr.decode(errors="replace"))
         raise SourceError(f"git {arguments[0]} failed in {repository.location}: {reason}")
     return done.stdout
 
 
-def _last_line(stderr: str) -> str:
+def last_line(stderr: str) -> str:
+    """Return the line of git's complaints that says what is wrong, without credentials."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))]
     return redact((fatal or lines or ["no message"])[-1])
-
-
-# --- remotes -------------------------------------------------------------------------------------------------------
-
-_SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+):(?!//)(.+)$")
-_URL = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*)://")
-
-
-def is_url(source: str) -> bool:
-    """Say whether ``source`` names a remote rather than a folder."""
-    return bool(_URL.match(source)) or "::" in source or (bool(_SCP.match(source)) and not Path(source).exists())
-
-
-def check_url(url: str) -> str:
-    """Return ``url`` if it may be fetched.
-
-    Raises:
-        UsageError: another protocol than https, ssh or file, or something that git would take as an option.
-    """
-    scheme = _URL.match(url)
-    name = scheme.group(1).lower() if scheme else "ssh"
-    if url.startswith("-") or "::" in url or name not in FETCH_PROTOCOLS.split(":") or any(c.isspace() for c in url):
-        raise UsageError(
-            f"{redact(url)!r} cannot be fetched: use an https://, ssh:// or file:// URL, or user@host:path"
-        )
-    return url
-
-
-def redact(text: str) -> str:
-    """Replace the credentials of every URL in ``text`` by ``***``."""
-    return re.sub(r"(://)[^/@\s]+@", r"\1***@", text)
-
-
-def canonical_url(url: str, base: Path | None = None) -> str:
-    """Return one form for all spellings of a remote: ``host/owner/name``, or an absolute path for a local one."""
-    scheme = _URL.match(url)
-    if scheme and scheme.group(1).lower() != "file":
-        authority, _, path = url[scheme.end() :].partition("/")
-        host = authority.rpartition("@")[2].split(":", 1)[0]
-    elif not scheme and (match := _SCP.match(url)) and not ((base or Path()) / url).exists():
-        host, path = match.groups()
-    else:
-        local = Path(url[scheme.end() :] if scheme else url)
-        return str((base / local).resolve() if base else local.absolute())
-    return f"{host.lower()}/{path.strip('/').removesuffix('.git')}"
-
-
-def short_name(origin: str) -> str:
-    """Return the name a repository gets when nobody gave one: ``owner/name`` of a remote, the folder of a path."""
-    parts = [part for part in origin.split("/") if part]
-    if origin.startswith("/"):
-        name = parts[-1] if parts else "root"
-        return (parts[-2] if name == ".git" and len(parts) > 1 else name).removesuffix(".git") or "repository"
-    return "/".join(parts[1:][-2:]) or parts[0]
-
-
-FetchProgress = Callable[[str, int, int], None]  # stage, done, total (0 = unknown)
-
-
-def mirror(url: str, folder: Path, progress: FetchProgress | None = None) -> Repository:
-    """Bring a bare mirror of ``url`` in ``folder`` up to date, with all branches and tags.
-
-    Raises:
-        SourceError: the remote cannot be reached or refused; the mirror stays as it was.
-    """
-    import git as gitpython
-
-    check_url(url)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    if not (folder / "HEAD").exists():
-        gitpython.Repo.init(folder, mkdir=True, bare=True)
-    repo = gitpython.Repo(folder)
-    repo.git.update_environment(**hardened_environment(FETCH_PROTOCOLS))
-    head = _remote_head(repo, url)
-    try:
-        _fetch(repo, url, progress)
-    except gitpython.GitCommandError as error:
-        raise _unreachable(url, error) from error
-    if head:
-        (folder / "HEAD").write_text(f"ref: {head}\n")
-    return Repository(folder, folder, canonical_url(url))
-
-
-def _remote_head(repo: gitpython.Repo, url: str) -> str:
-    """Return the ref that HEAD of the remote points to, "" if it is detached."""
-    import git as gitpython
-
-    try:
-        output = repo.git.execute(["git", "ls-remote", "--symref", "--end-of-options", url, "HEAD"])
-    except gitpython.GitCommandError as error:
-        raise _unreachable(url, error) from error
-    match = re.search(r"^ref: (refs/heads/\S+)\tHEAD$", str(output), re.M)
-    return match.group(1) if match else ""
-
-
-def _fetch(repo: gitpython.Repo, url: str, progress: FetchProgress | None) -> None:
-    from git import RemoteProgress
-    from git.cmd import handle_process_output
-
-    class Progress(RemoteProgress):
-        def update(
-            self, op_code: int, cur_count: str | float, max_count: str | float | None = None, message: str = ""
-        ) -> None:
-            if progress:
-                stages = ((self.RECEIVING, "receiving"), (self.RESOLVING, "resolving"))
-                stage = next((name for code, name in stages if op_code & code), "waiting")
-                progress(stage, int(cur_count), int(max_count or 0))
-
-    options = ["--prune", "--no-auto-gc", "--no-write-fetch-head", "--progress", "--end-of-options"]
-    refspecs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
-    process = repo.git.execute(["git", "fetch", *options, url, *refspecs], as_process=True)
-    parse = Progress().new_message_handler()
-    lines: list[str] = []
-
-    def on_line(line: str) -> None:
-        lines.append(line)
-        parse(line)
-
-    handle_process_output(process, None, on_line, finalizer=None, decode_streams=True)
-    process.wait(stderr="\n".join(lines))
-
-
-def _unreachable(url: str, error: gitpython.GitCommandError) -> SourceError:
-    stderr = str(error.stderr).strip().removeprefix("stderr: ").strip("'")
-    return SourceError(
-        f"{redact(url)} cannot be fetched: {_last_line(stderr)}. Check the URL, the network and your access"
-    )

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.errors import UsageError
+
 ROOT_STATE = Path("/var/lib/gitstrata")  # root's home is usually closed to the user that runs Postgres
 
 
@@ -56,6 +58,17 @@ def _server_dir(home: Path) -> Path:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return ROOT_STATE / hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
     return home / "postgres"
+
+
+def secret(name: str) -> str:
+    """Return the value of an environment variable that a repository file names for its credentials.
+
+    Raises:
+        UsageError: it is not set.
+    """
+    if not os.environ.get(name):
+        raise UsageError(f"the environment variable {name} is not set: a repository file names it for its credentials")
+    return os.environ[name]
 
 
 _GIT_KEPT = (

@@ -6,7 +6,6 @@ import json
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -14,6 +13,8 @@ import typer
 from flows import settings as settings_module
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
+from mcp_tools import cli_sync
+from mcp_tools.summary import summary
 
 if TYPE_CHECKING:
     from flows.report import Report
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 db = typer.Typer(no_args_is_help=True, help="Look after the database.")
 app.add_typer(db, name="db")
+cli_sync.register(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
 RepoOption = Annotated[str, typer.Option("--repo", "-r", help="Only this repository.")]
@@ -95,56 +97,16 @@ def run_index(
     settings: Settings, source: str, *, rev: str = "", name: str = "", wait: bool = True, quiet: bool = False
 ) -> Report:
     """Index ``source``, a path or URL, and return the report."""
-    from flows import git
+    from flows import adhoc, urls
     from flows.embed import load_embedder
     from flows.store.connect import open_database
-    from flows.sync import Target, sync
     from mcp_tools import progress
 
-    if git.is_url(source):
-        origin = git.canonical_url(git.check_url(source))
-        folder = settings.mirrors / f"{git.short_name(origin).replace('/', '+')}-{_short_hash(origin)}.git"
-        with progress.shown(git.redact(source), quiet=quiet) as update:
-            repository = git.mirror(source, folder, update)
-    else:
-        repository = git.open_repository(Path(source).expanduser())
-    commit = git.resolve(repository, rev)
-    target = Target(
-        name or git.short_name(repository.origin),
-        repository,
-        commit,
-        make_default=not rev,
-        rename=bool(name),
-        wait=wait,
-    )
+    with progress.shown(urls.redact(source), quiet=quiet) as update:
+        opened = adhoc.open_source(settings, source, update)
     embedder = load_embedder(settings.model)
-    with open_database(settings) as database, progress.shown(target.repo, quiet=quiet) as update:
-        return sync(database, settings, embedder, target, update)
-
-
-def _short_hash(text: str) -> str:
-    import hashlib
-
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
-
-
-def summary(report: Report) -> str:
-    """Return a run's summary as every run prints it."""
-    skipped = ", ".join(f"{count} {reason}" for reason, count in report.files.skipped.items()) or "none"
-    levels = ", ".join(f"{count} {level}" for level, count in report.chunks.by_level.items())
-    seconds = ", ".join(f"{stage} {value:.2f}" for stage, value in report.seconds.items())
-    lines = [
-        f"{report.repo} {report.branch} at {report.commit[:12]}: {report.outcome}",
-        f"  files    {report.files.seen} seen, {report.files.new} new, {report.files.removed} removed; "
-        f"skipped: {skipped}",
-        f"  chunks   {report.chunks.total} ({levels}); {report.chunks.added} added, {report.chunks.reused} reused, "
-        f"{report.chunks.removed} removed",
-        f"  vectors  {report.vectors.computed} computed, {report.vectors.reused} reused",
-        f"  seconds  {seconds}; CPU {report.cpu_seconds:.2f}; peak memory {report.peak_memory_mb:.0f} MB",
-    ]
-    if report.healed:
-        lines.append(f"  healed   {report.healed} broken cuts: rows had been lost and were written anew")
-    return "\n".join(lines + [f"  failed   {error}" for error in report.errors])
+    with open_database(settings) as database, progress.shown(urls.redact(source), quiet=quiet) as update:
+        return adhoc.index(database, settings, embedder, opened, rev=rev, name=name, wait=wait, progress=update)
 
 
 @app.command()

@@ -67,8 +67,10 @@ class Index:
             ) from error
         except (psycopg.DataError, UnicodeEncodeError) as error:
             raise UsageError(f"an argument cannot be looked up: {_first_line(error)}") from error
-        except psycopg.Error as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise DatabaseError(f"the database went away: {_first_line(error)}. Try again in a moment") from error
+        except psycopg.Error as error:
+            raise DatabaseError(f"the database failed: {_first_line(error)}") from error
 
     @contextlib.contextmanager
     def _checked_out(self) -> Iterator[Connection]:
@@ -109,11 +111,9 @@ class Index:
 
         from flows.store.connect import open_database
 
-        database = self._database
-        if database is None:
-            database = open_database(self._settings)
-        else:
-            database.reopen()
+        database = open_database(self._settings)  # migrates anew: a server that crashed may have lost its first moments
+        if self._database is not None:
+            self._database.close()
         options = f"-c statement_timeout={STATEMENT_SECONDS * 1000} -c max_parallel_workers_per_gather=0"
         pool: psycopg_pool.ConnectionPool[Connection] = psycopg_pool.ConnectionPool(
             database.conninfo,

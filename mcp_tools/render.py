@@ -41,10 +41,10 @@ def url(path: str, start: int, end: int) -> str:
     return f"{path}#L{start}-L{end}"
 
 
-def one_line(text: str) -> str:
-    """Return ``text`` on one line of at most MAX_SNIPPET characters."""
+def one_line(text: str, limit: int = MAX_SNIPPET) -> str:
+    """Return ``text`` on one line of at most ``limit`` characters."""
     flat = " ".join(text.split())
-    return flat if len(flat) <= MAX_SNIPPET else flat[: MAX_SNIPPET - 1] + "…"
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
 
 
 def freshness(branches: Sequence[BranchInfo]) -> str:

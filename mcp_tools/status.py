@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flows.store import read, runs
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from flows.store.connect import Connection
 
 MAX_BRANCHES = 40
+MAX_ERROR = 300  # characters
+DIED = "the run ended without a word, as if killed: run it again, it goes on where it was"
 _WORST = ("failed", "partial", "stale", "indexing", "ready")
 
 
@@ -45,11 +48,13 @@ def index_status(index: Index, *, repo: str = "") -> StatusResult:
 
 def _branch(connection: Connection, info: BranchInfo) -> BranchStatus:
     run = runs.latest(connection, info.repo, info.name)
+    if run is not None and run.outcome == "running" and not runs.is_running(connection, run):
+        run = replace(run, outcome="failed")
     coverage = read.coverage(connection, info.branch_id)
     return BranchStatus(
         repo=info.repo,
         branch=info.name,
-        state=_state(connection, info, run),
+        state=_state(info, run),
         commit=info.commit_sha,
         committed_at=render.clock(info.committed_at),
         indexed_at=render.clock(info.published_at),
@@ -63,12 +68,10 @@ def _branch(connection: Connection, info: BranchInfo) -> BranchStatus:
     )
 
 
-def _state(connection: Connection, info: BranchInfo, run: Run | None) -> str:
-    if run is not None and runs.is_running(connection, run):
-        return "indexing"
-    if run is not None and run.outcome in ("failed", "running"):
-        return "failed"
-    if info.head_sha != info.commit_sha:
+def _state(info: BranchInfo, run: Run | None) -> str:
+    if run is not None and run.outcome in ("running", "failed"):
+        return "indexing" if run.outcome == "running" else "failed"
+    if info.head_sha not in ("", info.commit_sha):
         return "stale"
     return "partial" if info.failed else "ready"
 
@@ -95,6 +98,7 @@ def _unpublished(run: Run) -> BranchStatus:
 def _run(run: Run) -> RunInfo:
     report = run.report
     files, chunks, vectors = (report.get(key) or {} for key in ("files", "chunks", "vectors"))
+    died = run.outcome == "failed" and run.finished_at is None
     return RunInfo(
         outcome=run.outcome,
         started_at=render.clock(run.started_at),
@@ -105,5 +109,5 @@ def _run(run: Run) -> RunInfo:
         chunks_removed=chunks.get("removed", 0),
         vectors_computed=vectors.get("computed", 0),
         vectors_reused=vectors.get("reused", 0),
-        error=run.error,
+        error=DIED if died else render.one_line(run.error, MAX_ERROR),
     )

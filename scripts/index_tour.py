@@ -14,6 +14,7 @@ from flows.settings import Settings  # noqa: E402
 from mcp_tools import cli, render  # noqa: E402
 from mcp_tools.code_search import code_search  # noqa: E402
 from mcp_tools.index import Index  # noqa: E402
+from mcp_tools.summary import summary  # noqa: E402
 
 USAGE = """\
 usage: scripts/index [PATH | URL] [--rev REVISION] [--name NAME]
@@ -32,7 +33,7 @@ def main(arguments: list[str]) -> None:
     source, rev, name = _parse(arguments)
     settings = settings_module.load()
     report = cli.run_index(settings, source, rev=rev, name=name)
-    print(cli.summary(report), flush=True)
+    print(summary(report), flush=True)
     with Index(settings) as index:
         for question in QUESTIONS:
             answer = code_search(index, question, limit=3, repo=report.repo, branch=report.branch, paths=NOT_ITSELF)

@@ -11,7 +11,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from flows import git, settings
+from flows import git, settings, urls
 from flows.report import Report
 from flows.select import Rules
 from flows.settings import Settings
@@ -86,7 +86,7 @@ class Indexer:
         self.embedder.texts.clear()
         repository = git.open_repository(path.path if isinstance(path, Repo) else path)
         target = Target(
-            name or git.short_name(repository.origin),
+            name or urls.short_name(repository.origin),
             repository,
             git.resolve(repository, rev),
             rules or Rules(),

@@ -51,7 +51,7 @@ def test_the_server_imports_no_cocoindex_and_no_torch() -> None:
 
 def test_only_git_py_runs_git() -> None:
     users = {p.relative_to(ROOT).as_posix() for p in FILES if "git" in top(imported(p))}
-    assert users == {"flows/git.py"}
+    assert users == {"flows/git.py", "flows/remotes.py"}
     # The server's launcher runs Postgres; nothing else runs anything.
     runners = {p.relative_to(ROOT).as_posix() for p in FILES if "subprocess" in top(imported(p))}
     assert all(runner == "flows/git.py" or runner.startswith("flows/store/") for runner in runners)

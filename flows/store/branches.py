@@ -280,7 +280,9 @@ def remove_files(connection: Connection, repo: str, pattern: str) -> set[str]:
             " where f.branch_id = b.branch_id and r.name = %s and f.path ~ %s returning f.oid, f.branch_id",
             [repo, pattern],
         ).fetchall()
-        for branch_id in sorted({row[1] for row in rows}):
+        touched = sorted({row[1] for row in rows})
+        connection.execute("update branch set tree_sha = '' where branch_id = any(%s)", [touched])  # look at it again
+        for branch_id in touched:
             _recount(connection, branch_id)
     return {row[0] for row in rows}
 

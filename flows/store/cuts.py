@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from psycopg import sql
-from psycopg.types.json import Jsonb
 
 from chunkers.chunk import Chunk, Cut, Level
 from flows.decode import Facts
@@ -127,10 +127,18 @@ def _cut_order(rows: CutRows) -> tuple[str, str]:
 
 
 def _insert_blobs(connection: Connection, blobs: Sequence[BlobRows]) -> dict[str, int]:
-    connection.cursor().executemany(
-        "insert into blob (oid, size, facts, body) values (%s, %s, %s, %s) on conflict (oid) do update"
-        " set facts = excluded.facts, body = excluded.body where blob.facts <> excluded.facts",
-        [(blob.oid, blob.size, Jsonb(blob.facts.to_json()), blob.body) for blob in blobs],
+    connection.execute(
+        "insert into blob (oid, size, facts, body) select oid, size, facts::jsonb, body"
+        " from unnest(%b::text[], %b::int8[], %b::text[], %b::text[]) as new (oid, size, facts, body) order by oid"
+        " on conflict (oid) do update set facts = excluded.facts, body = coalesce(excluded.body, blob.body)"
+        " where (excluded.facts ->> 'read')::boolean and (blob.facts <> excluded.facts or blob.body <> excluded.body"
+        " or (blob.body is null and excluded.body is not null))",
+        [
+            [blob.oid for blob in blobs],
+            [blob.size for blob in blobs],
+            [json.dumps(blob.facts.to_json()) for blob in blobs],
+            [blob.body for blob in blobs],
+        ],
     )
     rows = connection.execute("select oid, blob_id from blob where oid = any(%s)", [[blob.oid for blob in blobs]])
     return dict(rows.fetchall())
@@ -140,24 +148,29 @@ def _insert_cuts(
     connection: Connection, cuts: Sequence[tuple[int, CutRows]], broken: frozenset[int]
 ) -> dict[tuple[int, CutKey], int]:
     """Insert cuts and return the ids of those whose chunks are to be written: the new and the broken ones."""
-    cursor = connection.cursor()
-    to_write: dict[tuple[int, CutKey], int] = {}
-    for blob_id, rows in cuts:
-        key = rows.key
-        row = cursor.execute(
+    rows = (
+        connection.execute(
             "insert into cut (blob_id, language, fingerprint, levels, symbols, fallback)"
-            " values (%s, %s, %s, %s, %s, %s) on conflict do nothing returning cut_id",
+            " select blob_id, language, fingerprint, array[l0, l1, l2, l3], symbols, fallback from unnest("
+            "%b::int8[], %b::text[], %b::text[], %b::int4[], %b::int4[], %b::int4[], %b::int4[], %b::int4[], %b::text[]"
+            ") as new (blob_id, language, fingerprint, l0, l1, l2, l3, symbols, fallback)"
+            " on conflict do nothing returning blob_id, language, fingerprint, cut_id",
             [
-                blob_id,
-                key.language,
-                key.fingerprint,
-                _by_level(rows.cut.chunks),
-                len(rows.cut.symbols),
-                rows.cut.fallback,
+                [blob_id for blob_id, _ in cuts],
+                [rows.key.language for _, rows in cuts],
+                [rows.key.fingerprint for _, rows in cuts],
+                *(list(counts) for counts in zip(*(_by_level(rows.cut.chunks) for _, rows in cuts), strict=True)),
+                [len(rows.cut.symbols) for _, rows in cuts],
+                [rows.cut.fallback for _, rows in cuts],
             ],
-        ).fetchone() or (_empty_cut(connection, blob_id, rows, broken) if broken else None)
-        if row is not None:
-            to_write[blob_id, key] = row[0]
+        ).fetchall()
+        if cuts
+        else []
+    )
+    to_write = {(blob_id, CutKey(language, fingerprint)): cut_id for blob_id, language, fingerprint, cut_id in rows}
+    for blob_id, made in cuts if broken else ():
+        if (blob_id, made.key) not in to_write and (row := _empty_cut(connection, blob_id, made, broken)):
+            to_write[blob_id, made.key] = row[0]
     return to_write
 
 

@@ -158,7 +158,8 @@ def candidates(
 ) -> list[Hit]:
     """Return the chunks behind the ``pool`` nearest and best-worded texts in scope, each at MAX_PLACES at most.
 
-    Distances are exact; word scores are BM25 over the statistics' newest generation.
+    Distances are exact; word scores are BM25 over the statistics' newest generation. Equals share a rank, so that two
+    builds of one index rank alike, whatever ids they gave.
     """
     register_vector(connection)
     terms = _query_terms(connection, query)
@@ -167,12 +168,12 @@ def candidates(
         with shown as materialized (
             select c.text_id from file f join chunk c using (cut_id) where {where} and {level}
         ), near as (
-            select text_id, row_number() over (order by distance, text_id) as rank from (
+            select text_id, rank() over (order by distance) as rank from (
                 select text_id, (vector <=> %(vector)s) + 0 as distance from {vectors}
                 where text_id in (select text_id from shown) order by distance, text_id limit %(pool)s
             ) n
         ), worded as (
-            select text_id, row_number() over (order by score desc, text_id) as rank from (
+            select text_id, rank() over (order by score desc) as rank from (
                 select text_id, {score} as score from (
                     select text_id, terms, {k} * ({b} + {c} * length) as k from lex
                     where terms @@ %(terms)s::tsquery and text_id in (select text_id from shown)

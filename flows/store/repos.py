@@ -110,3 +110,8 @@ def _adopt(connection: Connection, source: str, name: str, origin: str, config: 
 def remove(connection: Connection, name: str) -> bool:
     """Take away a repository with all its locations, at once; return whether there was one."""
     return connection.execute("delete from repo where name = %s", [name]).rowcount > 0
+
+
+def names(connection: Connection) -> list[str]:
+    """Return the names of all repositories, whoever added them."""
+    return [row[0] for row in connection.execute("select name from repo order by name")]

@@ -63,6 +63,7 @@ def unpublished(connection: Connection, repo: str = "") -> list[Run]:
         " s.finished_at, s.outcome, s.report, s.error from sync_run s where (%(repo)s = '' or s.repo = %(repo)s)"
         " and not exists (select 1 from branch b join repo r using (repo_id)"
         " where r.name = s.repo and b.name = s.branch)"
+        " and not (s.branch = '*' and exists (select 1 from sync_run t where t.repo = s.repo and t.run_id > s.run_id))"
         " order by s.repo, s.branch, s.run_id desc",
         {"repo": repo},
     )

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
 import re
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 
+import anyio
 import psycopg
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp_types import CallToolResult, TextContent, Tool
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from flows import settings
 from flows.settings import Settings
 from flows.store.connect import Database
+from mcp_tools.cli import run_index
 from mcp_tools.index import Index
 from tests.conftest import Indexer
 from tests.repos import Repo
@@ -157,3 +167,84 @@ def reader(config: Settings, embedder: StubEmbedder) -> Iterator[Index]:
     """The database of this test, opened for reading."""
     with Index(config, embedder=embedder) as opened:
         yield opened
+
+
+# --- with the real model, over a real server -----------------------------------------------------------------------
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """Return the environment of a subprocess: nothing of the developer's own settings but these."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GITSTRATA_", "GIT_", "PG", "PYTHON"))}
+    return kept | {"PYTHONPATH": str(ROOT), "GIT_CONFIG_GLOBAL": os.devnull} | variables
+
+
+@pytest.fixture(scope="session")
+def served(server: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Settings of a database with two repositories, indexed with the model that is shipped."""
+    folder = tmp_path_factory.mktemp("served")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("create database served template template_gitstrata")
+    dsn = make_conninfo(server, dbname="served")
+    config = settings.load({"GITSTRATA_HOME": str(folder / "home"), "GITSTRATA_DSN": dsn})
+    for name, files in (("http", FILES), ("copy", {"lib/retry.py": RETRY_PY, "README.md": "# Copy\n"})):
+        repo = Repo(folder / name)
+        for path, content in files.items():
+            repo.write(path, content)
+        repo.commit()
+        run_index(config, str(repo.path), name=f"acme/{name}", quiet=True)
+    return config
+
+
+class Client:
+    """An MCP client session with a server process, for code that does not await."""
+
+    def __init__(self, portal: BlockingPortal, session: ClientSession) -> None:
+        self.portal, self.session = portal, session
+
+    def tools(self) -> list[Tool]:
+        return self.portal.call(self.session.list_tools).tools
+
+    def call(self, tool: str, **arguments: object) -> CallToolResult:
+        return self.portal.call(functools.partial(self.session.call_tool, tool, arguments))
+
+    def calls(self, tool: str, arguments: Sequence[dict[str, object]]) -> list[CallToolResult]:
+        """Call a tool several times at once."""
+        results: dict[int, CallToolResult] = {}
+
+        async def one(number: int, given: dict[str, object]) -> None:
+            results[number] = await self.session.call_tool(tool, given)
+
+        async def all_of_them() -> None:
+            async with anyio.create_task_group() as group:
+                for number, given in enumerate(arguments):
+                    group.start_soon(one, number, given)
+
+        self.portal.call(all_of_them)
+        return [results[number] for number in range(len(arguments))]
+
+
+@contextlib.contextmanager
+def connected(errors: Path, **variables: str) -> Iterator[Client]:
+    """Start ``gitstrata serve`` with these settings and open a session; its standard error goes to ``errors``."""
+
+    @contextlib.asynccontextmanager
+    async def session() -> AsyncIterator[ClientSession]:
+        parameters = StdioServerParameters(
+            command=sys.executable, args=["-m", "mcp_tools.cli", "serve"], env=environment(**variables)
+        )
+        with errors.open("a") as log:
+            async with stdio_client(parameters, errlog=log) as (read, write), ClientSession(read, write) as opened:
+                await opened.initialize()
+                yield opened
+
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(session()) as opened:
+        yield Client(portal, opened)
+
+
+def text_of(result: CallToolResult) -> str:
+    """Return the text of an answer or error."""
+    (block,) = result.content
+    assert isinstance(block, TextContent)
+    return block.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -41,7 +42,7 @@ def cut(text: str, start: int, end: int) -> str:
         ("src/retry.py#L8-L11", "RetryPolicy", 4, 15),  # over two methods
         ("src/retry.py#L13-L300", "RetryPolicy", 4, 15),  # beyond the end: the most of it
         ("src/retry.py#L1-L300", "file", 1, 19),
-        ("src/retry.py#L0", "file", 1, 19),
+        ("src/retry.py#L0", "module", 1, 1),
         ("src/client.ts#parseRetryAfter", "Client.constructor", 2, 6),  # small ones share a chunk
         ("windows.py#second", "first", 1, 6),
     ],
@@ -125,7 +126,7 @@ def test_context_is_beside_the_chunk_and_overlaps_nothing(library: Index, count:
         assert len(answer.context) <= 2 * count
         assert places[1:] == sorted(places[1:])
         ordered = sorted(places)
-        assert all(end < start for (_, end), (start, _) in zip(ordered, ordered[1:], strict=False))
+        assert all(end < start for (_, end), (start, _) in itertools.pairwise(ordered))
     around = [n.source_id for n in get_chunk(library, "src/retry.py#RetryPolicy.parse_retry_after", **HTTP).context]
     assert around == ["src/retry.py#RetryPolicy.__init__", "src/retry.py#RetryPolicy.wait"]
 
@@ -270,7 +271,7 @@ def test_what_is_not_committed_or_published_is_not_seen(index: Indexer, reader: 
     assert "committed" in get_chunk(reader, "a.py#one").text
     repo.commit()
     assert "committed" in get_chunk(reader, "a.py#one").text
-    with pytest.raises(UsageError, match=r"no file secret\.py in r@\w+ \(main\).*; search for it"):
+    with pytest.raises(UsageError, match=r"no file secret\.py in r \(main\); search for it"):
         get_chunk(reader, "secret.py")
     index(repo, name="r", rules=Rules(deny=("secret.py",)))
     assert "edited" in get_chunk(reader, "a.py#one").text

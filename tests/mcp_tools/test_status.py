@@ -83,7 +83,8 @@ def test_an_unknown_head_is_not_stale(index: Indexer, reader: Index, repo: Repo)
     with index.database.connect() as connection:
         connection.execute("update branch set head_sha = null, head_seen_at = null")
     assert only(reader).state == "ready"
-    assert "head unknown" in render.status_text(index_status(reader))
+    assert only(reader).head == "" and "head unknown" in render.status_text(index_status(reader))
+    assert "unknown as of" in render.freshness(branches(index.database))
 
 
 def branches(database: Database) -> list[render.BranchInfo]:
@@ -105,8 +106,9 @@ def test_a_failed_run_shows_its_error_and_the_old_commit(index: Indexer, reader:
 
 
 def test_a_first_run_that_failed_is_shown_beside_others(index: Indexer, reader: Index, repo: Repo) -> None:
-    commit = repo.commit(a_py="def one():\n    return 1\n")
+    repo.commit(a_py="def one():\n    return 1\n")
     index(repo, name="good")
+    commit = repo.commit(a_py="def two():\n    return 1\n")
     fail(index, repo, "bad")
     bad = only(reader, "bad")
     assert (bad.state, bad.commit, bad.head, bad.files) == ("failed", "", commit, 0)

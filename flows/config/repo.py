@@ -1,0 +1,87 @@
+"""One configured repository, the defaults applied: what the sync uses and what Postgres keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flows.config.model import Defaults, RepoFile
+from flows.errors import SchemaMismatch
+from flows.select import Rules
+
+FORMAT = 1  # of the JSON; raised only when an older program would misread it: new fields alone do not raise it
+
+
+@dataclass(frozen=True, slots=True)
+class RepoConfig:
+    """What one repository file and the defaults say together."""
+
+    name: str
+    url: str
+    branches: tuple[str, ...] = ()  # names and globs, ``!`` excludes; () = the default branch
+    rules: Rules = field(default_factory=Rules)
+    projects: tuple[str, ...] = ()
+    owner: str = ""
+    languages: tuple[str, ...] = ()  # () = all
+    credentials_env: str = ""  # the NAME of an environment variable
+    include_generated: bool = False
+    include_vendored: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values for a JSON column; equal configurations give equal values."""
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "url": self.url,
+            "branches": list(self.branches),
+            "allow": list(self.rules.allow),
+            "deny": list(self.rules.deny),
+            "max_bytes": self.rules.max_bytes,
+            "projects": list(self.projects),
+            "owner": self.owner,
+            "languages": list(self.languages),
+            "credentials_env": self.credentials_env,
+            "include_generated": self.include_generated,
+            "include_vendored": self.include_vendored,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> RepoConfig:
+        """Return what :meth:`to_json` gave, of this or an older version; unknown fields are passed over.
+
+        Raises:
+            SchemaMismatch: a newer program wrote it in a form that this one would misread.
+        """
+        if value.get("format", 1) > FORMAT:
+            raise SchemaMismatch(
+                f"the configuration of {value.get('name', 'a repository')} was published by a newer gitstrata: "
+                "upgrade this one"
+            )
+        rules = Rules(
+            allow=tuple(value.get("allow", ())),
+            deny=tuple(value.get("deny", ())),
+            max_bytes=value.get("max_bytes", Rules.max_bytes),
+        )
+        lists: dict[str, Any] = {key: tuple(value.get(key, ())) for key in ("branches", "projects", "languages")}
+        plain = ("owner", "credentials_env", "include_generated", "include_vendored")
+        return cls(value["name"], value["url"], rules=rules, **lists, **{k: value[k] for k in plain if k in value})
+
+
+def apply_defaults(file: RepoFile, defaults: Defaults) -> RepoConfig:
+    """Return the repository of ``file``: its keys replace those of ``defaults``, but its deny list follows theirs."""
+    set_here = {key: getattr(file, key) for key in file.model_fields_set}
+    merged = {key: getattr(defaults, key) for key in Defaults.model_fields} | set_here
+    deny = (*defaults.deny, *file.deny)
+    return RepoConfig(
+        name=file.name,
+        url=file.url,
+        branches=tuple(dict.fromkeys(merged["branches"])),
+        rules=Rules(allow=tuple(merged["allow"]), deny=deny, max_bytes=merged["max_file_size"]),
+        projects=tuple(dict.fromkeys(merged["projects"])),
+        owner=merged["owner"],
+        languages=tuple(dict.fromkeys(merged["languages"])),
+        credentials_env=merged["credentials_env"],
+        include_generated=merged["include_generated"],
+        include_vendored=merged["include_vendored"],
+    )

@@ -1,0 +1,212 @@
+"""``gitstrata sync``: bring configured repositories to their remotes' tips, or one of them to a given commit.
+
+The configuration in force is the one in Postgres. Who owns a folder of repository files publishes it there; everyone
+else reads it. An older checkout of the folder changes nothing, and no configuration touches another's repositories.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+from flows import adhoc, git, urls
+from flows.config import Configuration, RepoConfig
+from flows.embed import Embedder
+from flows.errors import GitstrataError, SourceError, UsageError
+from flows.remotes import Remote
+from flows.report import Report
+from flows.settings import Settings, secret
+from flows.store import branches, repos, runs
+from flows.store.connect import Connection, Database
+from flows.store.repos import Version
+from flows.sync import Progress, Target, failure, sync
+
+TAGS = "tags/"  # a pattern that begins with it is for tags; so is the name of what it finds
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a call of ``sync`` asks for, the same for all its repositories."""
+
+    branch: str = ""  # only this one
+    commit: str = ""  # of ``branch``
+    checkout: Path | None = None  # read objects from here instead of from a mirror
+    force: bool = False
+    dry_run: bool = False
+    verify: bool = False
+    wait: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What publishing a configuration did."""
+
+    names: list[str]
+    removed: list[str] = field(default_factory=list)
+    note: str = ""
+
+
+def publish(connection: Connection, configuration: Configuration, *, force: bool = False) -> Published:
+    """Make ``configuration`` the one in force for its source, unless a newer one is.
+
+    Raises:
+        UsageError: a name belongs to another configuration or to another repository.
+    """
+    version = Version(configuration.version.sha, configuration.version.committed_at)
+    known = repos.published_version(connection, configuration.source)
+    names = [repo.name for repo in configuration.repos]
+    if known is not None and version.at < known.at and version.sha != known.sha and not force:
+        newer = f"{known.sha[:12] or 'files'} of {known.at:%Y-%m-%d %H:%M}Z"
+        note = f"this checkout of {configuration.source} is older than the published one ({newer}): that one is used"
+        in_force = [item.name for item in repos.configured(connection) if item.source == configuration.source]
+        return Published(in_force, note=note)
+    entries = {repo.name: (urls.canonical_url(repo.url), repo.to_json()) for repo in configuration.repos}
+    return Published(names, repos.publish_configuration(connection, configuration.source, version, entries))
+
+
+def in_force(connection: Connection, names: Sequence[str]) -> list[RepoConfig]:
+    """Return the named repositories' configuration, or that of all.
+
+    Raises:
+        UsageError: a name that no configuration has.
+    """
+    known = {item.name: RepoConfig.from_json(item.config) for item in repos.configured(connection)}
+    if unknown := [name for name in names if name not in known]:
+        have = ", ".join(sorted(known)) or "none; publish a configuration with --config first"
+        raise UsageError(f"{', '.join(unknown)} is not configured. Configured: {have}")
+    return [known[name] for name in (names or sorted(known))]
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What every sync needs."""
+
+    database: Database
+    settings: Settings
+    embedder: Embedder
+    progress: Progress | None = None
+
+
+def sync_repo(shop: Workshop, config: RepoConfig, options: Options) -> list[Report]:
+    """Bring the branches of one repository up to date; a branch that fails does not keep the others from it.
+
+    Raises nothing that concerns this repository alone: each failure is a report.
+    """
+    try:
+        opened = _open(shop, config, options)
+        wanted = opened.wanted(options)
+    except GitstrataError as error:
+        return [_fetch_failed(shop.database, config.name, options, error)]
+    reports = [_sync_branch(shop, opened, options, name, revision) for name, revision in wanted]
+    if not options.branch and not options.dry_run:
+        _remove_others(shop.database, config.name, [name for name, _ in wanted], reports)
+    return reports
+
+
+def _fetch_failed(database: Database, repo: str, options: Options, error: GitstrataError) -> Report:
+    """Record a run that did not get as far as a commit; nothing that is published changes."""
+    report = failure(repo, options.branch or "*", error)
+    if not options.dry_run and not isinstance(error, UsageError):
+        with database.connect() as connection:
+            run_id = runs.start(connection, repo, report.branch, options.commit)
+        runs.finish(database, run_id, report)
+    return report
+
+
+def _remove_others(database: Database, repo: str, kept: Sequence[str], reports: list[Report]) -> None:
+    """Take away branches that are gone from the remote or not configured any more."""
+    with database.connect() as connection:
+        gone = sorted(set(branches.names(connection, repo)) - set(kept))
+        if gone:
+            branches.remove(connection, repo, gone)
+            reports[0].notes += [f"branch {name} is gone or not configured any more: removed" for name in gone]
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A repository's objects, and how to ask its remote."""
+
+    config: RepoConfig
+    repository: git.Repository
+    remote: Remote
+    refs: Mapping[str, str]
+    head: str  # name of the default branch
+
+    def wanted(self, options: Options) -> list[tuple[str, str]]:
+        """Return (branch, revision) of what is to be synced, the default branch first.
+
+        Raises:
+            UsageError: the branch asked for is not configured.
+            SourceError: nothing matches.
+        """
+        config = self.config
+        patterns = config.branches or (self.head,)
+        if options.branch:
+            if not matches(options.branch, patterns):
+                raise UsageError(f"{config.name} is not configured for branch {options.branch}: {', '.join(patterns)}")
+            return [(options.branch, options.commit or options.branch)]
+        found = [(name, ref) for name, ref in _names(self.refs) if matches(name, patterns)]
+        if not found:
+            raise SourceError(f"{config.name}: no branch of {urls.redact(config.url)} matches {', '.join(patterns)}")
+        return sorted(found, key=lambda pair: (pair[0] != self.head, pair[0]))
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Say whether a branch is configured: some pattern matches it and no ``!pattern`` does; ``*`` crosses slashes."""
+    positive = [pattern for pattern in patterns if not pattern.startswith("!")]
+    negative = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    if any(fnmatch.fnmatchcase(name, pattern) for pattern in negative):
+        return False
+    return any(fnmatch.fnmatchcase(name, p) and name.startswith(TAGS) == p.startswith(TAGS) for p in positive)
+
+
+def _names(refs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield (name, full ref) of every branch and tag."""
+    for ref in refs:
+        yield (ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else ref.removeprefix("refs/")), ref
+
+
+def _open(shop: Workshop, config: RepoConfig, options: Options) -> _Opened:
+    remote = Remote(config.url, secret(config.credentials_env) if config.credentials_env else "")
+    origin = urls.canonical_url(config.url)
+    if options.checkout is None:
+        mirror = remote.mirror(adhoc.mirror_folder(shop.settings, config.url), shop.progress)
+        return _Opened(config, replace(mirror, origin=origin), remote, git.list_refs(mirror), git.head_branch(mirror))
+    checkout = git.open_repository(options.checkout)
+    return _Opened(config, replace(checkout, origin=origin), remote, {}, remote.head().removeprefix("refs/heads/"))
+
+
+def _sync_branch(shop: Workshop, opened: _Opened, options: Options, name: str, revision: str) -> Report:
+    config = opened.config
+    try:
+        tip = _newer_tip(opened, name, options)
+        if tip is not None:
+            where = f"stands at {tip[:12]}" if tip else "is gone"
+            note = f"{name} {where} now: {options.commit[:12]} was not published"
+            return Report(config.name, name, options.commit, "superseded", notes=[note])
+        target = Target(
+            config.name,
+            opened.repository,
+            git.resolve(opened.repository, revision, branch=name),
+            config.rules,
+            make_default=name == opened.head,
+            wait=options.wait,
+            tip=None if name.startswith(TAGS) else partial(opened.remote.tip, name),
+            force=options.force,
+            dry_run=options.dry_run,
+            verify=options.verify,
+        )
+        return sync(shop.database, shop.settings, shop.embedder, target, shop.progress)
+    except GitstrataError as error:
+        return failure(config.name, name, error)
+
+
+def _newer_tip(opened: _Opened, name: str, options: Options) -> str | None:
+    """Return the branch's tip if a commit was asked for that is not it any more: its objects may be gone, too."""
+    if not options.commit or options.force or name.startswith(TAGS):
+        return None
+    tip = opened.remote.tip(name)
+    return None if tip.startswith(options.commit) else tip

@@ -1,0 +1,137 @@
+"""Fetching: the other runner of git. A remote is asked for its refs and mirrored into a bare repository of ours.
+
+https, ssh and file are the only transports; nothing ever asks for a password. A token comes from an environment
+variable that the configuration names, goes to git by its environment and never into a URL, a file or a message.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows.errors import SourceError
+from flows.git import Repository, hardened_environment, last_line
+from flows.urls import FETCH_PROTOCOLS, canonical_url, check_url, redact
+
+if TYPE_CHECKING:
+    import git as gitpython
+
+FetchProgress = Callable[[str, int, int], None]  # stage, done, total (0 = unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A repository somewhere else."""
+
+    url: str
+    token: str = field(default="", repr=False)
+
+    def tip(self, branch: str) -> str:
+        """Ask for the commit that a branch stands at now, "" if it is gone.
+
+        Raises:
+            SourceError: the remote cannot be reached or refused.
+        """
+        output = self._ask("--refs", f"refs/heads/{branch}")
+        return output.split()[0] if output.strip() else ""
+
+    def head(self) -> str:
+        """Ask for the ref that HEAD points to, "" if it is detached or there is none."""
+        match = re.search(r"^ref: (refs/heads/\S+)\tHEAD$", self._ask("--symref", "HEAD"), re.M)
+        return match.group(1) if match else ""
+
+    def _ask(self, option: str, ref: str) -> str:
+        import git as gitpython
+
+        client = gitpython.Git()
+        client.update_environment(**self._environment())
+        try:
+            return str(client.execute(["git", "ls-remote", option, "--end-of-options", check_url(self.url), ref]))
+        except gitpython.GitCommandError as error:
+            raise self._unreachable(error) from error
+
+    def mirror(self, folder: Path, progress: FetchProgress | None = None) -> Repository:
+        """Bring a bare mirror in ``folder`` up to date, with all branches and tags.
+
+        Raises:
+            SourceError: the remote cannot be reached or refused; the mirror stays as it was.
+        """
+        import git as gitpython
+
+        check_url(self.url)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(folder):
+            head = self.head()
+            if not (folder / "HEAD").exists():
+                gitpython.Repo.init(folder, mkdir=True, bare=True)
+            repo = gitpython.Repo(folder)
+            repo.git.update_environment(**self._environment())
+            try:
+                _fetch(repo, self.url, progress)
+            except gitpython.GitCommandError as error:
+                raise self._unreachable(error) from error
+            if head:
+                (folder / "HEAD").write_text(f"ref: {head}\n")
+        return Repository(folder, folder, canonical_url(self.url))
+
+    def _environment(self) -> dict[str, str]:
+        env = hardened_environment(":".join(FETCH_PROTOCOLS))
+        if self.token:
+            basic = base64.b64encode(f"x-access-token:{self.token}".encode()).decode()
+            number = int(env["GIT_CONFIG_COUNT"])
+            env |= {
+                "GIT_CONFIG_COUNT": str(number + 1),
+                f"GIT_CONFIG_KEY_{number}": f"http.{self.url}.extraHeader",
+                f"GIT_CONFIG_VALUE_{number}": f"Authorization: Basic {basic}",
+            }
+        return env
+
+    def _unreachable(self, error: gitpython.GitCommandError) -> SourceError:
+        stderr = str(error.stderr).strip().removeprefix("stderr: ").strip("'")
+        remedy = "Check the URL, the network and your access"
+        return SourceError(f"{redact(self.url)} cannot be fetched: {last_line(stderr)}. {remedy}")
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Let one process at a time fetch into a mirror."""
+    lock = os.open(folder.with_suffix(".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _fetch(repo: gitpython.Repo, url: str, progress: FetchProgress | None) -> None:
+    from git import RemoteProgress
+    from git.cmd import handle_process_output
+
+    class Progress(RemoteProgress):
+        def update(
+            self, op_code: int, cur_count: str | float, max_count: str | float | None = None, message: str = ""
+        ) -> None:
+            if progress:
+                stages = ((self.RECEIVING, "receiving"), (self.RESOLVING, "resolving"))
+                stage = next((name for code, name in stages if op_code & code), "waiting")
+                progress(stage, int(cur_count), int(max_count or 0))
+
+    options = ["--prune", "--no-auto-gc", "--no-write-fetch-head", "--progress", "--end-of-options"]
+    refspecs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
+    process = repo.git.execute(["git", "fetch", *options, url, *refspecs], as_process=True)
+    parse = Progress().new_message_handler()
+    lines: list[str] = []
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        parse(line)
+
+    handle_process_output(process, None, on_line, finalizer=None, decode_streams=True)
+    process.wait(stderr="\n".join(lines))

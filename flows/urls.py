@@ -1,0 +1,60 @@
+"""URLs of repositories: which may be fetched, and the one form that all spellings of a remote share. Runs nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from flows.errors import UsageError
+
+FETCH_PROTOCOLS = ("https", "ssh", "file")
+_SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+):(?!//)(.+)$")
+_URL = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*)://")
+
+
+def is_url(source: str) -> bool:
+    """Say whether ``source`` names a remote rather than a folder."""
+    return bool(_URL.match(source)) or "::" in source or (bool(_SCP.match(source)) and not Path(source).exists())
+
+
+def check_url(url: str) -> str:
+    """Return ``url`` if it may be fetched.
+
+    Raises:
+        UsageError: another protocol than https, ssh or file, or something that git would take as an option.
+    """
+    scheme = _URL.match(url)
+    name = scheme.group(1).lower() if scheme else "ssh"
+    if url.startswith("-") or "::" in url or name not in FETCH_PROTOCOLS or any(c.isspace() for c in url):
+        raise UsageError(
+            f"{redact(url)!r} cannot be fetched: use an https://, ssh:// or file:// URL, or user@host:path"
+        )
+    return url
+
+
+def redact(text: str) -> str:
+    """Replace the credentials of every URL in ``text`` by ``***``."""
+    return re.sub(r"(://)[^/@\s]+@", r"\1***@", text)
+
+
+def canonical_url(url: str, base: Path | None = None) -> str:
+    """Return one form for all spellings of a remote: ``host/owner/name``, or an absolute path for a local one."""
+    scheme = _URL.match(url)
+    if scheme and scheme.group(1).lower() != "file":
+        authority, _, path = url[scheme.end() :].partition("/")
+        host = authority.rpartition("@")[2].split(":", 1)[0]
+    elif not scheme and (match := _SCP.match(url)) and not ((base or Path()) / url).exists():
+        host, path = match.groups()
+    else:
+        local = Path(url[scheme.end() :] if scheme else url)
+        return str((base / local).resolve() if base else local.absolute())
+    return f"{host.lower()}/{path.strip('/').removesuffix('.git')}"
+
+
+def short_name(origin: str) -> str:
+    """Return the name a repository gets when nobody gave one: ``owner/name`` of a remote, the folder of a path."""
+    parts = [part for part in origin.split("/") if part]
+    if origin.startswith("/"):
+        name = parts[-1] if parts else "root"
+        return (parts[-2] if name == ".git" and len(parts) > 1 else name).removesuffix(".git") or "repository"
+    return "/".join(parts[1:][-2:]) or parts[0]

@@ -1,0 +1,221 @@
+"""The commands of CI and operators: sync, gc, purge, repos. Added to the command line by ``mcp_tools/cli.py``."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows import settings as settings_module
+from flows.errors import UsageError
+from flows.settings import Settings
+from mcp_tools.summary import summary
+
+if TYPE_CHECKING:
+    from flows.config import RepoConfig
+    from flows.fleet import Options
+    from flows.report import Report
+
+repos = typer.Typer(no_args_is_help=True, help="Look after the configured repositories.")
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
+GRACE_DAYS = 14
+GC_WAIT = 60.0  # seconds that gc waits for runs to end before it gives up
+FOLDER = Path("repos.d")
+
+
+def sync(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[REPO]...", help="Configured repositories.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="All configured repositories.")] = False,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Publish this folder of repository files first.")
+    ] = None,
+    branch: Annotated[str, typer.Option("--branch", help="Only this branch.")] = "",
+    commit: Annotated[
+        str, typer.Option("--commit", help="Bring --branch to this commit, if it still is its tip.")
+    ] = "",
+    checkout: Annotated[
+        Path | None, typer.Option("--checkout", help="Read objects from this clone instead of fetching a mirror.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Publish an older commit or configuration, too.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Compare everything shown with git and the model.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=64, help="Repositories worked on at once.")] = 1,
+    wait: Annotated[bool, typer.Option(help="Wait for another run on the same branch, or fail at once.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Bring configured repositories to their remotes' tips: what CI calls on each push and every night.
+
+    Exit code 0: done, unchanged or superseded; 1: partial or failed; 2: wrong configuration or request.
+    """
+    from flows.fleet import Options
+
+    if bool(names) == all_ and not (config and not names):
+        raise UsageError("say which repositories to sync, or --all")
+    if (branch or commit or checkout) and len(names or []) != 1:
+        raise UsageError("--branch, --commit and --checkout go with one repository")
+    if commit and not branch:
+        raise UsageError("--commit needs --branch: the branch whose tip it is")
+    options = Options(branch or _checked_out(checkout), commit, checkout, force, dry_run, verify, wait)
+    settings = settings_module.load()
+    chosen, notes = _chosen(settings, names or [], config, options)
+    reports = run(settings, chosen, options, jobs=jobs, quiet=as_json)
+    if as_json:
+        print(json.dumps([report.to_json() for report in reports]))
+    else:
+        print("\n".join([*notes, *map(summary, reports)]))
+    raise typer.Exit(1 if any(report.outcome in ("partial", "failed") for report in reports) else 0)
+
+
+def _checked_out(checkout: Path | None) -> str:
+    if checkout is None:
+        return ""
+    from flows import git
+
+    name = git.head_branch(git.open_repository(checkout))
+    if name == "HEAD":
+        raise UsageError(f"{checkout} is not on a branch: say --branch")
+    return name
+
+
+def _chosen(
+    settings: Settings, names: Sequence[str], config: Path | None, options: Options
+) -> tuple[list[RepoConfig], list[str]]:
+    """Publish the configuration, if one is given, and return the repositories to sync and what is to be said."""
+    from flows import fleet
+    from flows.config import load
+    from flows.store.connect import open_database
+
+    folder = config or (FOLDER if FOLDER.is_dir() else None)
+    configuration = load(folder) if folder else None
+    with open_database(settings) as database, database.connect() as connection:
+        if configuration is None:
+            return fleet.in_force(connection, names), []
+        if options.dry_run:
+            known = {repo.name: repo for repo in configuration.repos}
+            return [known[name] for name in names if name in known] or list(known.values()), []
+        published = fleet.publish(connection, configuration, force=options.force)
+        notes = [published.note] if published.note else []
+        notes += [f"{name} is not configured any more: removed" for name in published.removed]
+        return fleet.in_force(connection, names or published.names) if names or published.names else [], notes
+
+
+def run(settings: Settings, configs: Sequence[RepoConfig], options: Options, *, jobs: int, quiet: bool) -> list[Report]:
+    """Sync repositories, several at once in processes of their own; return a report a branch."""
+    if jobs == 1 or len(configs) < 2:
+        return [report for config in configs for report in _one(settings, config, options, quiet)]
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    with ProcessPoolExecutor(min(jobs, len(configs)), multiprocessing.get_context("spawn")) as pool:
+        futures = [pool.submit(_one, settings, config, options, quiet) for config in configs]
+        return [report for future in futures for report in future.result()]
+
+
+def _one(settings: Settings, config: RepoConfig, options: Options, quiet: bool) -> list[Report]:
+    from flows.embed import load_embedder
+    from flows.fleet import Workshop, sync_repo
+    from flows.store.connect import open_database
+    from mcp_tools import progress
+
+    with open_database(settings) as database, progress.shown(config.name, quiet=quiet) as update:
+        return sync_repo(Workshop(database, settings, load_embedder(settings.model), update), config, options)
+
+
+def gc(
+    grace: Annotated[
+        float, typer.Option("--grace-days", min=0, help="Keep what was shown or written within these days.")
+    ] = GRACE_DAYS,
+    as_json: Json = False,
+) -> None:
+    """Delete content that no commit has shown for a while."""
+    from dataclasses import asdict
+
+    from flows.store import collect
+    from flows.store.connect import open_database
+
+    deadline = time.monotonic() + GC_WAIT
+
+    def wait() -> bool:
+        time.sleep(0.5)
+        return time.monotonic() < deadline
+
+    with open_database(settings_module.load()) as database, database.connect() as connection:
+        gone = collect.collect(connection, timedelta(days=grace), wait)
+    text = f"deleted {gone.cuts} cuts with {gone.chunks} chunks, {gone.texts} texts, {gone.blobs} blobs"
+    busy = "; runs are at work, so that not everything was looked at: try again later" if gone.busy else ""
+    print(json.dumps(asdict(gone)) if as_json else text + busy)
+    raise typer.Exit(1 if gone.busy else 0)
+
+
+def purge(
+    name: Annotated[str, typer.Argument(metavar="REPO", help="The repository.")],
+    path: Annotated[str, typer.Argument(help="Glob from the repository's root; everything without it.")] = "",
+) -> None:
+    """Delete a repository, or the files of it that a glob names, with their content, at once.
+
+    What a glob took away comes back with the next run unless the repository's rules deny it.
+    """
+    from flows.store import branches, collect, lexicon
+    from flows.store import repos as stored
+    from flows.store.connect import open_database
+    from flows.store.models import active_model
+    from mcp_tools.scope import path_patterns
+
+    patterns, _ = path_patterns([path]) if path else ([], [])
+    with open_database(settings_module.load()) as database, database.connect() as connection:
+        if name not in stored.names(connection):
+            raise UsageError(f"unknown repo {name!r}: gitstrata status lists what there is")
+        if patterns:
+            oids = branches.remove_files(connection, name, patterns[0])
+        else:
+            oids = branches.blobs_of(connection, name)
+            stored.remove(connection, name)
+        gone = collect.purge(connection, oids)
+        model = active_model(connection)
+        if model is not None:
+            lexicon.refresh_if_moved(connection, model, force=True)
+    print(f"purged {len(oids)} files of {name}: {gone.cuts} cuts, {gone.texts} texts, {gone.blobs} blobs deleted")
+
+
+@repos.command("check")
+def check(
+    folder: Annotated[Path, typer.Argument(help="Folder of repository files.")] = FOLDER, as_json: Json = False
+) -> None:
+    """Check repository files: every problem with file, line, column and how to fix it."""
+    from flows.config import load
+
+    configuration = load(folder)
+    names = [repo.name for repo in configuration.repos]
+    if as_json:
+        print(json.dumps({"source": configuration.source, "repos": [repo.to_json() for repo in configuration.repos]}))
+    else:
+        print("\n".join([*map(str, configuration.hints), f"{len(names)} repositories: {', '.join(names) or 'none'}"]))
+
+
+@repos.command("remove")
+def remove(name: Annotated[str, typer.Argument(metavar="REPO", help="The repository.")]) -> None:
+    """Take a repository out of the index; its content stays for gc's grace period.
+
+    A configured repository comes back with the next sync of its configuration: delete its file there instead.
+    """
+    from flows.store import repos as stored
+    from flows.store.connect import open_database
+
+    with open_database(settings_module.load()) as database, database.connect() as connection:
+        owner = {item.name: item.source for item in stored.configured(connection)}.get(name)
+        if not stored.remove(connection, name):
+            raise UsageError(f"unknown repo {name!r}: gitstrata status lists what there is")
+    again = f"; it is configured by {owner} and comes back with its next sync" if owner else ""
+    print(f"removed {name}{again}")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    for command in (sync, gc, purge):
+        app.command()(command)
+    app.add_typer(repos, name="repos")

@@ -1,0 +1,33 @@
+"""A run's summary, as every run prints it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flows.report import Report
+
+
+def summary(report: Report) -> str:
+    """Return the lines that say what a run did."""
+    lines = [f"{report.repo} {report.branch}{f' at {report.commit[:12]}' if report.commit else ''}: {report.outcome}"]
+    if report.outcome not in ("failed", "superseded"):
+        lines += _counts(report)
+    if report.healed:
+        lines.append(f"  healed   {report.healed} broken cuts: rows were lost or wrong and were written anew")
+    lines += [f"  note     {note}" for note in report.notes]
+    return "\n".join(lines + [f"  failed   {error}" for error in report.errors])
+
+
+def _counts(report: Report) -> list[str]:
+    skipped = ", ".join(f"{count} {reason}" for reason, count in report.files.skipped.items()) or "none"
+    levels = ", ".join(f"{count} {level}" for level, count in report.chunks.by_level.items()) or "not cut yet"
+    seconds = ", ".join(f"{stage} {value:.2f}" for stage, value in report.seconds.items())
+    return [
+        f"  files    {report.files.seen} seen, {report.files.new} new, {report.files.removed} removed; "
+        f"skipped: {skipped}",
+        f"  chunks   {report.chunks.total} ({levels}); {report.chunks.added} added, {report.chunks.reused} reused, "
+        f"{report.chunks.removed} removed",
+        f"  vectors  {report.vectors.computed} computed, {report.vectors.reused} reused",
+        f"  seconds  {seconds}; CPU {report.cpu_seconds:.2f}; peak memory {report.peak_memory_mb:.0f} MB",
+    ]
