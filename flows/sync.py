@@ -31,6 +31,7 @@ log = logging.getLogger("gitstrata")
 
 Progress = Callable[[str, int, int], None]  # stage, done, total
 
+_NO_ROOM = (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory)
 ATTEMPTS = 4  # at one run, when connections break or another run gets in between
 MAX_ERRORS = 20  # failed files that a report names
 
@@ -68,10 +69,12 @@ def sync(
         GitstrataError: nothing was published; all finished work is kept for the next run.
     """
     attempts = tenacity.Retrying(
-        retry=tenacity.retry_if_exception_type((psycopg.OperationalError, psycopg.errors.ForeignKeyViolation, Moved)),
+        retry=tenacity.retry_if_exception(_passes),
         stop=tenacity.stop_after_attempt(ATTEMPTS),
         wait=tenacity.wait_random_exponential(multiplier=0.2, max=5),
-        before_sleep=lambda state: log.warning("%s; starting again", state.outcome and state.outcome.exception()),
+        before_sleep=lambda state: log.warning(
+            "%s; starting again", state.outcome and _said(state.outcome.exception())
+        ),
         reraise=True,
     )
     try:
@@ -102,9 +105,20 @@ def _once(database: Database, settings: Settings, embedder: Embedder, target: Ta
     return report
 
 
+def _passes(error: BaseException) -> bool:
+    """Say whether starting again can help."""
+    if isinstance(error, _NO_ROOM):
+        return False
+    return isinstance(error, psycopg.OperationalError | psycopg.errors.ForeignKeyViolation | Moved)
+
+
+def _said(error: BaseException | None) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def _database_error(error: psycopg.Error) -> DatabaseError:
-    what = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    if isinstance(error, psycopg.errors.DiskFull | psycopg.errors.OutOfMemory):
+    what = _said(error)
+    if isinstance(error, _NO_ROOM):
         return DatabaseError(f"Postgres ran out of space: {what}. Make room and run this again; finished work is kept")
     return DatabaseError(f"the database failed: {what}. Run this again; finished work is kept")
 

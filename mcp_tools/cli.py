@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -45,6 +46,7 @@ def run_to_exit(command: Callable[[], object]) -> NoReturn:
     signal.signal(signal.SIGTERM, _on_sigterm)
     try:
         command()
+        sys.stdout.flush()
         code = 0
     except typer.Exit as exit_:
         code = exit_.exit_code
@@ -56,7 +58,7 @@ def run_to_exit(command: Callable[[], object]) -> NoReturn:
         print("gitstrata: stopped; finished work is kept, run it again to go on", file=sys.stderr)
     except BrokenPipeError:
         code = 0
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails again
     except Exception as error:
         code = _usage(error)
     sys.exit(code)
@@ -64,11 +66,11 @@ def run_to_exit(command: Callable[[], object]) -> NoReturn:
 
 def _usage(error: Exception) -> int:
     """Print what typer says of a bad command line; anything else is a fault of ours."""
-    show: Callable[[], None] | None = getattr(error, "show", None)
-    if show is None:
+    say: Callable[[], str] | None = getattr(error, "format_message", None)
+    if say is None:
         print(f"gitstrata: unexpected {type(error).__name__}: {error}. Please report this", file=sys.stderr)
         return 1
-    show()
+    print(f"gitstrata: {' '.join(say().split())} See gitstrata --help", file=sys.stderr)
     return int(getattr(error, "exit_code", 2))
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import difflib
 import importlib.metadata
 import logging
+import os
+import signal
 import sys
 import threading
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
@@ -19,7 +21,7 @@ from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
 
-from flows.errors import GitstrataError
+from flows.errors import GitstrataError, Interrupted
 from flows.settings import Settings
 from mcp_tools.index import Index
 from mcp_tools.results import ChunkResult, SearchResult, StatusResult
@@ -165,12 +167,20 @@ def version() -> str:
         return "0"
 
 
+def _leave(index: Index) -> NoReturn:
+    """End at once: the thread that reads standard input cannot be woken, and an orderly exit would wait for it."""
+    index.close()
+    os._exit(Interrupted.exit_code)
+
+
 def serve(settings: Settings) -> None:
     """Serve over standard input and output until the client goes away."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
     )
     with Index(settings) as index:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: _leave(index))
         server = build_server(index)
         threading.Thread(target=index.warm, name="warm", daemon=True).start()
         server.run("stdio")

@@ -131,7 +131,9 @@ class History:
     def _rename(self) -> None:
         if files := self._files():
             name = self.chance.choice(files)
-            self.repo.git("mv", "-f", "--", name, f"moved-{self.chance.randrange(3)}.{name.rpartition('.')[2]}")
+            target = f"moved-{self.chance.randrange(3)}.{name.rpartition('.')[2]}"
+            if target != name:
+                self.repo.git("mv", "-f", "--", name, target)
         self.repo.commit("rename")
 
     def _copy(self) -> None:

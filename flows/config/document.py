@@ -169,7 +169,7 @@ class _Reader:
             return self._broken(event, f"{what}: put a glob in quotes")
         node = self._anchors[name]
         self._count += node.size
-        if False:
+        if self._count > MAX_VALUES:
             self._fatal(event, f"the aliases expand to more than {MAX_VALUES} values: write the values out")
         return node
 

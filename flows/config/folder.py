@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -15,32 +14,14 @@ from pydantic import ValidationError
 from flows import git
 from flows.config import document, explain
 from flows.config.document import Node
-from flows.config.model import Defaults, RepoFile, keys
-from flows.config.repo import RepoConfig, apply_defaults
+from flows.config.model import Defaults, RepoFile, apply_defaults, keys
+from flows.config.repo import Configuration, RepoConfig, Version
 from flows.config.values import show
 from flows.errors import ConfigError, Problem, SourceError
 
 _Model = TypeVar("_Model", bound=Defaults)
 _SUFFIXES = (".yaml", ".yml")
 _DEFAULTS = tuple(f"_defaults{suffix}" for suffix in _SUFFIXES)
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """How new a configuration is."""
-
-    sha: str  # the commit whose files these are; "" = none: changed since, or outside git
-    committed_at: datetime  # UTC; without a commit, when the files were loaded
-
-
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """Every repository of a folder, sorted by name."""
-
-    source: str  # "origin:folder" of the git repository that holds the folder, else the folder's absolute path
-    version: Version
-    repos: tuple[RepoConfig, ...]
-    hints: tuple[Problem, ...] = ()  # what is right but looks like a slip
 
 
 def load(folder: Path) -> Configuration:

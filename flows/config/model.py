@@ -1,4 +1,4 @@
-"""The keys of a repository file, and the JSON schema that is generated from them for editors."""
+"""The keys of a repository file, how the defaults enter, and the JSON schema of them for editors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from flows.config import values
+from flows.config.repo import RepoConfig
 from flows.select import Rules
 
 
@@ -102,6 +103,25 @@ class RepoFile(Defaults):
 def keys(model: type[Defaults]) -> tuple[str, ...]:
     """Return the keys of a file in the order in which people write them."""
     return (*(key for key in ("name", "url") if key in model.model_fields), *Defaults.model_fields)
+
+
+def apply_defaults(file: RepoFile, defaults: Defaults) -> RepoConfig:
+    """Return the repository of ``file``: its keys replace those of ``defaults``, but its deny list follows theirs."""
+    set_here = {key: getattr(file, key) for key in file.model_fields_set}
+    merged = {key: getattr(defaults, key) for key in Defaults.model_fields} | set_here
+    deny = (*defaults.deny, *file.deny)
+    return RepoConfig(
+        name=file.name,
+        url=file.url,
+        branches=tuple(dict.fromkeys(merged["branches"])),
+        rules=Rules(allow=tuple(merged["allow"]), deny=deny, max_bytes=merged["max_file_size"]),
+        projects=tuple(dict.fromkeys(merged["projects"])),
+        owner=merged["owner"],
+        languages=tuple(dict.fromkeys(merged["languages"])),
+        credentials_env=merged["credentials_env"],
+        include_generated=merged["include_generated"],
+        include_vendored=merged["include_vendored"],
+    )
 
 
 def json_schema() -> str:

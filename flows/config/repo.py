@@ -1,13 +1,13 @@
-"""One configured repository, the defaults applied: what the sync uses and what Postgres keeps."""
+"""Configured repositories, the defaults applied: what the sync uses and Postgres keeps. Imports no pydantic or YAML."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from flows.config.model import Defaults, RepoFile
-from flows.errors import SchemaMismatch
+from flows.errors import Problem, SchemaMismatch
 from flows.select import Rules
 
 FORMAT = 1  # of the JSON; raised only when an older program would misread it: new fields alone do not raise it
@@ -68,20 +68,19 @@ class RepoConfig:
         return cls(value["name"], value["url"], rules=rules, **lists, **{k: value[k] for k in plain if k in value})
 
 
-def apply_defaults(file: RepoFile, defaults: Defaults) -> RepoConfig:
-    """Return the repository of ``file``: its keys replace those of ``defaults``, but its deny list follows theirs."""
-    set_here = {key: getattr(file, key) for key in file.model_fields_set}
-    merged = {key: getattr(defaults, key) for key in Defaults.model_fields} | set_here
-    deny = (*defaults.deny, *file.deny)
-    return RepoConfig(
-        name=file.name,
-        url=file.url,
-        branches=tuple(dict.fromkeys(merged["branches"])),
-        rules=Rules(allow=tuple(merged["allow"]), deny=deny, max_bytes=merged["max_file_size"]),
-        projects=tuple(dict.fromkeys(merged["projects"])),
-        owner=merged["owner"],
-        languages=tuple(dict.fromkeys(merged["languages"])),
-        credentials_env=merged["credentials_env"],
-        include_generated=merged["include_generated"],
-        include_vendored=merged["include_vendored"],
-    )
+@dataclass(frozen=True, slots=True)
+class Version:
+    """How new a configuration is."""
+
+    sha: str  # the commit whose files these are; "" = none: changed since, or outside git
+    committed_at: datetime  # UTC; without a commit, when the files were loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """Every repository of a folder, sorted by name."""
+
+    source: str  # "origin:folder" of the git repository that holds the folder, else the folder's absolute path
+    version: Version
+    repos: tuple[RepoConfig, ...]
+    hints: tuple[Problem, ...] = ()  # what is right but looks like a slip

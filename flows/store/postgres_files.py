@@ -201,7 +201,7 @@ def _config(machine: int, shm: int) -> dict[str, str]:
         "wal_level": "minimal",
         "max_wal_senders": "0",
         "wal_compression": "on",  # pglz: the wheel has neither lz4 nor zstd
-        "max_wal_size": "2GB",
+        "max_wal_size": "512MB",
         "checkpoint_timeout": "15min",
         "timezone": "UTC",
         "lc_messages": "C",  # the launcher reads a few of the messages

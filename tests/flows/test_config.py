@@ -462,7 +462,8 @@ def test_where_the_clone_lies_does_not_matter(tmp_path: Path, above: str) -> Non
 # --- anything at all -----------------------------------------------------------------------------------------------
 
 WORDS = "name url allow deny branches owner max_file_size a /r [ ] { } , ' | > *a ! # ? 1 0x 1MB true ~ << @ * **/ .."
-PIECES = WORDS.split() + [
+PIECES = [
+    *WORDS.split(),
     ": ",
     ":\n",
     "- ",
