@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from flows import settings as settings_module
+from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
 from mcp_tools import cli_sync
@@ -52,7 +53,7 @@ def run_to_exit(command: Callable[[], object]) -> NoReturn:
         code = exit_.exit_code
     except GitstrataError as error:
         code = error.exit_code
-        print(f"gitstrata: {error}", file=sys.stderr)
+        print(f"gitstrata: {urls.redact(str(error))}", file=sys.stderr)
     except (KeyboardInterrupt, typer.Abort):
         code = Interrupted.exit_code
         print("gitstrata: stopped; finished work is kept, run it again to go on", file=sys.stderr)
@@ -66,11 +67,15 @@ def run_to_exit(command: Callable[[], object]) -> NoReturn:
 
 def _usage(error: Exception) -> int:
     """Print what typer says of a bad command line; anything else is a fault of ours."""
-    say: Callable[[], str] | None = getattr(error, "format_message", None)
-    if say is None:
+    say: Callable[[], str] | None = getattr(error, "format_message", None)  # of click, or of typer's own copy of it
+    show: Callable[[], None] | None = getattr(error, "show", None)
+    if say is None or show is None:
         print(f"gitstrata: unexpected {type(error).__name__}: {error}. Please report this", file=sys.stderr)
         return 1
-    print(f"gitstrata: {' '.join(say().split())} See gitstrata --help", file=sys.stderr)
+    if said := " ".join(say().split()):
+        print(f"gitstrata: {said} See gitstrata --help", file=sys.stderr)
+    else:
+        show()  # no arguments at all: the help
     return int(getattr(error, "exit_code", 2))
 
 

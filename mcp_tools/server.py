@@ -21,6 +21,7 @@ from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
 
+from flows import urls
 from flows.errors import GitstrataError, Interrupted
 from flows.settings import Settings
 from mcp_tools.index import Index
@@ -152,7 +153,7 @@ class _reported:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: object) -> None:
         if isinstance(error, GitstrataError):
-            raise ToolError(str(error)) from error
+            raise ToolError(urls.redact(str(error))) from error
 
 
 def _result(answer: BaseModel, text: str) -> CallToolResult:

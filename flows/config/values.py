@@ -167,7 +167,8 @@ def check_branches(branches: list[str]) -> list[str]:
 def check_language(name: str) -> str:
     """Check that ``name`` is a language that filters know."""
     if name not in languages.names():
-        raise wrong(f"{show(name)} is not a known language{nearest(name, languages.names()) or ': see the README'}")
+        hint = nearest(name, languages.names()) or ": write for example 'python'"
+        raise wrong(f"{show(name)} is not a known language{hint}")
     return name
 
 

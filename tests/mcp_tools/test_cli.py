@@ -1,0 +1,267 @@
+"""The command line as people and scripts meet it: a process, its outputs, its exit code, what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from flows import settings
+from flows.settings import Settings
+from flows.store.connect import Database
+from flows.store.embedded import EmbeddedServer
+from tests.mcp_tools.conftest import FILES, environment
+from tests.published import published
+from tests.repos import Repo
+from tests.store.tcp_server import tcp_server
+
+SECRET = "hunter2hunter2"
+
+
+def start(*arguments: str, cwd: Path | None = None, **variables: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "mcp_tools.cli", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env=environment(**variables),
+    )
+
+
+def run(*arguments: str, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+    process = start(*arguments, cwd=cwd, **variables)
+    out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def check_refused(done: subprocess.CompletedProcess[str], code: int, message: str) -> None:
+    """Check for one line on standard error, nothing on standard output, and the exit code."""
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert re.fullmatch(r"gitstrata: [^\n]+\n", done.stderr), done.stderr
+    assert re.search(message, done.stderr), done.stderr
+    assert "Traceback" not in done.stderr and len(done.stderr) < 1_000
+
+
+@pytest.fixture(scope="module")
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A GITSTRATA_HOME with spaces in its path, whose server stays up between the commands of this module."""
+    variables = {"GITSTRATA_HOME": str(tmp_path_factory.mktemp("a home"))}
+    with EmbeddedServer(settings.load(variables).server_dir):
+        yield variables
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Repo:
+    repo = Repo(tmp_path_factory.mktemp("checkouts") / "http")
+    for path, content in FILES.items():
+        repo.write(path, content)
+    repo.commit()
+    return repo
+
+
+@pytest.fixture
+def variables(config: Settings) -> dict[str, str]:
+    """What points a command at the empty database of this test."""
+    assert config.dsn
+    return {"GITSTRATA_HOME": str(config.home), "GITSTRATA_DSN": config.dsn}
+
+
+def test_index_search_show_and_status_on_the_embedded_server(own_home: dict[str, str], checkout: Repo) -> None:
+    indexed = run("index", cwd=checkout.path / "src", **own_home)
+    assert indexed.returncode == 0, indexed.stderr
+    assert re.match(
+        r"http main at [0-9a-f]{12}: done\n  files    12 seen, 12 new, 0 removed; skipped: 1 binary\n", indexed.stdout
+    )
+    assert "\r" not in indexed.stderr and "\x1b" not in indexed.stdout + indexed.stderr
+    again = run("index", str(checkout.path), "--json", **own_home)
+    assert (again.returncode, again.stderr) == (0, "")
+    report = json.loads(again.stdout)
+    assert (report["outcome"], report["repo"], report["vectors"]["computed"]) == ("unchanged", "http", 0)
+
+    found = run("search", "seconds that a header asks to wait", "--limit", "3", **own_home)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.startswith("searched http@") and "\n1. http src/retry.py#" in found.stdout
+    shown = run("show", "src/retry.py#wait", **own_home)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert "    def wait(self, attempt: int) -> float:\n        return 2.0**attempt\n" in shown.stdout
+    status = run("status", **own_home)
+    assert (status.returncode, status.stderr) == (0, "")
+    assert status.stdout.startswith("state ready, model gitstrata-static") and "not indexed: binary 1" in status.stdout
+
+
+def test_json_is_one_value_and_nothing_else(served: Settings) -> None:
+    variables = {"GITSTRATA_DSN": served.dsn or ""}
+    rows = value(run("search", "retry", "-n", "2", "--path", "src", "--language", "python", "--json", **variables))
+    assert {row["language"] for row in rows["result"]} == {"python"} and "next_cursor" in rows
+    assert value(run("show", "src/retry.py#unit", "--json", **variables))["text"].startswith("def unit")
+    assert value(run("status", "--repo", "acme/http", "--json", **variables))["state"] == "ready"
+
+
+def value(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert (done.returncode, done.stderr) == (0, "")
+    parsed = json.loads(done.stdout)
+    assert isinstance(parsed, dict)
+    return parsed
+
+
+# --- bad input -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["index", "{tmp}/nothing"], 1, "nothing"),
+        (["index", "{tmp}"], 1, "not in a git repository|no git repository"),
+        (["index", "{repo}", "--rev", "nope"], 1, "no branch, tag or commit 'nope'"),
+        (["index", "{repo}", "--rev", "--upload-pack=x"], 1, "no branch, tag or commit"),
+        (["index", "{empty}"], 1, "no commit"),
+        (["index", "https://localhost:1/x"], 1, r"https://localhost:1/x cannot be fetched: .*Check the URL"),
+        (["index", f"https://me:{SECRET}@localhost:1/x"], 1, "cannot be fetched"),
+        (["index", f"https://{SECRET}@localhost:1/x"], 1, "cannot be fetched"),
+        (["index", "ext::sh -c touch% {tmp}/pwned"], 2, "ext"),
+        (["index", "--upload-pack=touch {tmp}/pwned"], 2, "No such option"),
+        (["index", "--", "-upload-pack=x"], 1, "upload-pack=x"),
+        (["search", "x", "--limit", "0"], 2, "limit is 0: use 1 to 50"),
+        (["search", "x", "--limit", "many"], 2, "'many' is not a valid int"),
+        (["search", "x", "--colour"], 2, "No such option"),
+        (["search"], 2, "Missing argument"),
+        (["serch", "x"], 2, "No such command 'serch'. Did you mean 'search'"),
+        (["search", ""], 2, "query is empty"),
+        (["search", "x", "--repo", "nope"], 2, "unknown repo 'nope'"),
+        (["search", "x", "--cursor", "nope"], 2, "cursor is not one of ours|The index is empty"),
+        (["search", "x", "--path", "../.."], 2, "leaves the repository"),
+        (["show", "../../etc/passwd"], 2, "is no source_id"),
+        (["show", "a.py"], 2, "The index is empty"),
+        (["show", "a.py", "--context", "9"], 2, "context is 9: use 0 to 3"),
+        (["status", "--repo", "nope"], 2, "unknown repo 'nope'"),
+    ],
+)
+def test_bad_input_is_one_line(
+    variables: dict[str, str], repo: Repo, tmp_path: Path, arguments: list[str], code: int, message: str
+) -> None:
+    repo.commit(a_py="a = 1\n")
+    empty = Repo(tmp_path / "empty")
+    (tmp_path / "plain").mkdir()
+    places = {"{tmp}": str(tmp_path / "plain"), "{repo}": str(repo.path), "{empty}": str(empty.path)}
+    for place, path in places.items():
+        arguments = [argument.replace(place, path) for argument in arguments]
+    done = run(*arguments, **variables)
+    if arguments[0] == "search" and "--cursor" in arguments:
+        assert done.returncode in (0, 2)  # nothing is indexed: nobody looks at the cursor
+        return
+    check_refused(done, code, message)
+    assert SECRET not in done.stderr
+    assert not (tmp_path / "plain" / "pwned").exists()
+    assert not any(SECRET in str(path) for path in tmp_path.rglob("*"))
+    with psycopg.connect(variables["GITSTRATA_DSN"]) as connection:
+        for table in ("repo", "branch", "blob", "sync_run"):
+            row = connection.execute(sql.SQL("select count(*) from {}").format(sql.Identifier(table))).fetchone()
+            assert row == (0,), table
+
+
+@pytest.mark.parametrize(
+    ("dsn", "code", "message"),
+    [
+        (f"host=127.0.0.1 port=1 dbname=x password={SECRET}", 1, "cannot connect to database x at 127.0.0.1:1"),
+        (f"postgresql://me:{SECRET}@127.0.0.1:1/x", 1, "cannot connect to database x at 127.0.0.1:1"),
+        (f"not a dsn {SECRET}", 1, "GITSTRATA_DSN is not a connection string"),
+        (f"postgresql://me:{SECRET}@[::1/x", 1, "GITSTRATA_DSN is not a connection string"),
+        (f"nonsense=1 password={SECRET}", 1, "GITSTRATA_DSN is not a connection string"),
+    ],
+)
+def test_a_database_out_of_reach_is_one_line(repo: Repo, tmp_path: Path, dsn: str, code: int, message: str) -> None:
+    repo.commit(a_py="a = 1\n")
+    for arguments in (["index", str(repo.path)], ["status"]):
+        done = run(*arguments, GITSTRATA_DSN=dsn, GITSTRATA_HOME=str(tmp_path / "home"))
+        check_refused(done, code, message)
+        assert SECRET not in done.stderr
+
+
+def test_a_database_without_pgvector_is_one_line(repo: Repo) -> None:
+    repo.commit(a_py="a = 1\n")
+    with tcp_server(with_vector=False) as server:
+        done = run("index", str(repo.path), GITSTRATA_DSN=server.dsn)
+        check_refused(done, 1, r"lacks pgvector: its administrator must run CREATE EXTENSION vector;")
+        with psycopg.connect(server.dsn) as connection:
+            assert connection.execute("select 1 from pg_class where relname = 'repo'").fetchone() is None
+
+
+# --- stopped in the middle -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_index_leaves_the_database_as_it_was(
+    database: Database, variables: dict[str, str], repo: Repo, number: signal.Signals
+) -> None:
+    repo.commit(a_py="def one():\n    return 1\n")
+    assert run("index", str(repo.path), "--name", "r", **variables).returncode == 0
+    before = published(database)
+    for i in range(600):
+        body = "\n".join(f"    total = total + {i} * {j}" for j in range(40))
+        repo.write(f"new/{i}.py", f"def function_{i}(total):\n{body}\n    return total\n")
+    repo.commit()
+    process = start("index", str(repo.path), "--name", "r", **variables)
+    with psycopg.connect(variables["GITSTRATA_DSN"], autocommit=True) as connection:
+        end = time.monotonic() + 30
+        while connection.execute("select count(*) > 20 from blob").fetchone() != (True,):
+            assert time.monotonic() < end and process.poll() is None
+            time.sleep(0.01)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    check_refused(subprocess.CompletedProcess([], process.returncode, out, err), 130, "stopped.*run it again to go on")
+    assert published(database) == before
+    again = run("index", str(repo.path), "--name", "r", "--json", **variables)
+    report = json.loads(again.stdout)
+    assert (report["outcome"], report["files"]["seen"]) == ("done", 601)
+    assert report["vectors"]["computed"] < report["chunks"]["total"]  # finished work was kept
+
+
+# --- outputs -------------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_goes_away_is_no_error(served: Settings) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_tools.cli", "search", "retry"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        env=environment(GITSTRATA_DSN=served.dsn or ""),
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_output_that_is_no_utf8_terminal(served: Settings) -> None:
+    done = run("search", "retry", GITSTRATA_DSN=served.dsn or "", LC_ALL="C")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_help_names_every_command(tmp_path: Path) -> None:
+    done = run("--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert all(name in done.stdout for name in ("index", "search", "show", "status", "serve", "db"))
+
+
+def test_a_name_with_bad_bytes_is_one_line(variables: dict[str, str]) -> None:
+    check_refused(run("search", "x", "--repo", os.fsdecode(b"\xff"), **variables), 2, "surrogate")
+    check_refused(run("index", os.fsdecode(b"/\xff"), **variables), 1, "no git repository|not in a git|no folder")
+
+
+def test_a_dsn_may_hold_spaces_and_quotes(server: str, database: Database) -> None:
+    dsn = make_conninfo(database.conninfo, application_name="it's a name")
+    assert value(run("status", "--json", GITSTRATA_DSN=dsn))["state"] == "empty"
