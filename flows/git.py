@@ -149,6 +149,35 @@ def list_refs(repository: Repository) -> dict[str, str]:
     return dict(line.decode(errors="surrogateescape").rsplit(" ", 1)[:2] for line in output.splitlines())
 
 
+@dataclass(frozen=True, slots=True)
+class WorkingTree:
+    """How a checkout stands to an indexed commit."""
+
+    head: str
+    ahead: int | None  # commits in HEAD but not in the indexed one; None if this clone does not have it
+    behind: int | None
+    changed: int  # files that differ from HEAD, by git's index and lstat; none of them is read
+
+
+def working_tree(repository: Repository, indexed: str) -> WorkingTree | None:
+    """Compare a checkout with an indexed commit; None for a bare repository or one without a commit."""
+    if repository.location == repository.git_dir:
+        return None
+    try:
+        head = _run(repository, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").decode().strip()
+    except SourceError:
+        return None
+    behind: int | None = None
+    ahead: int | None = None
+    with contextlib.suppress(SourceError):
+        counts = _run(repository, "rev-list", "--left-right", "--count", f"{indexed}...{head}", "--").split()
+        behind, ahead = int(counts[0]), int(counts[1])
+    work_tree = f"--work-tree={repository.location}"
+    edited = _run(repository, work_tree, "diff-files", "-z", "--name-only", "--ignore-submodules")
+    staged = _run(repository, "diff-index", "-z", "--cached", "--name-only", "--ignore-submodules", head)
+    return WorkingTree(head, ahead, behind, len({*edited.split(b"\0"), *staged.split(b"\0")} - {b""}))
+
+
 def head_branch(repository: Repository) -> str:
     """Return the branch that is checked out, or the default one of a mirror; "HEAD" if detached."""
     head = (repository.git_dir / "HEAD").read_text(errors="replace").strip()
@@ -288,9 +317,10 @@ def _command(git_dir: Path, *arguments: str) -> list[str]:
 
 
 def _run(repository: Repository, *arguments: str, stdin: bytes = b"") -> bytes:
+    command = _command(repository.git_dir, *arguments)
     try:
         done = subprocess.run(
-            _command(repository.git_dir, *arguments), input=stdin, capture_output=True, env=hardened_environment()
+            command, input=stdin, capture_output=True, env=hardened_environment(), cwd=repository.location
         )
     except FileNotFoundError as error:
         raise UsageError("git is not installed or not on PATH: install git 2.30 or newer") from error

@@ -190,7 +190,7 @@ class _Run:
             and branch.rules_fp == self.target.rules.fingerprint
             and not branch.failed
             and not stale
-            and branches.count_files(connection, branch) == branch.files
+            and branches.counts_agree(connection, branch)
         )
 
     def _leave(self, connection: Connection, branch: Branch) -> None:

@@ -46,9 +46,11 @@ def run_to_exit(command: Callable[[], object]) -> NoReturn:
     """Run ``command`` and exit with its code; what goes wrong is one line on standard error."""
     signal.signal(signal.SIGTERM, _on_sigterm)
     try:
-        command()
+        result = command()  # typer returns the code of its Exit, and that of Ctrl-C
         sys.stdout.flush()
-        code = 0
+        code = result if isinstance(result, int) else 0
+        if code == Interrupted.exit_code:
+            raise KeyboardInterrupt
     except typer.Exit as exit_:
         code = exit_.exit_code
     except GitstrataError as error:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import difflib
 import importlib.metadata
+import inspect
 import logging
 import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from typing import Annotated, Any, NoReturn
 
 from mcp.server import MCPServer
@@ -71,12 +73,19 @@ def check_arguments(arguments: dict[str, Any], valid: list[str]) -> None:
             raise ToolError(f"unknown argument {name!r}: {hint}Valid arguments: {', '.join(valid)}")
 
 
+def _described(tool: Callable[..., Any]) -> Callable[..., Any]:
+    """Take the indentation of the source out of what a tool says of itself."""
+    tool.__doc__ = inspect.getdoc(tool)
+    return tool
+
+
 def build_server(index: Index) -> Server:
     """Return a server whose tools read ``index``."""
     ArgModelBase.model_config["extra"] = "forbid"  # so that the schemas say it, too
     server = Server("gitstrata", instructions=INSTRUCTIONS, version=version(), log_level="WARNING")
 
     @server.tool(annotations=READ_ONLY, title="Search code by meaning and words")
+    @_described
     def code_search(
         query: Annotated[str, Field(description="What the code does, or identifiers in it; a sentence or a few words")],
         limit: Annotated[int, Field(description="Rows to return, 1 to 50")] = 10,
@@ -114,6 +123,7 @@ def build_server(index: Index) -> Server:
         return _result(answer, render.search_text(answer))
 
     @server.tool(annotations=READ_ONLY, title="Read the code behind a hit")
+    @_described
     def get_chunk(
         source_id: Annotated[str, Field(description="source_id (path#Symbol) or url (path#L10-L42) of any row")],
         repo: Repo = "",
@@ -133,6 +143,7 @@ def build_server(index: Index) -> Server:
         return _result(answer, render.chunk_text(answer))
 
     @server.tool(annotations=READ_ONLY, title="What is indexed, and how fresh it is")
+    @_described
     def index_status(repo: Repo = "") -> Annotated[CallToolResult, StatusResult]:
         """Say which repositories and commits are indexed, whether they are current, and what was left out and why."""
         from mcp_tools import render

@@ -128,10 +128,16 @@ def count_chunks(connection: Connection, branch: Branch, keys: Collection[bytes]
     return int(row[0]) if row else 0
 
 
-def count_files(connection: Connection, branch: Branch) -> int:
-    """Return how many files a branch really has rows for."""
-    row = connection.execute("select count(*) from file where branch_id = %s", [branch.branch_id]).fetchone()
-    return int(row[0]) if row else 0
+def counts_agree(connection: Connection, branch: Branch) -> bool:
+    """Say whether a branch's rows are as many as its state says; a branch that shows nothing is never sure of it."""
+    row = connection.execute(_COUNTS, {"id": branch.branch_id}).fetchone()
+    return branch.files > 0 and row == (branch.files, branch.failed, branch.chunks)
+
+
+_COUNTS = sql.SQL(
+    "select count(*), count(*) filter (where skip = 'failed'), array[{}]::int[] from file left join cut using (cut_id)"
+    " where branch_id = %(id)s"
+).format(sql.SQL(", ".join(f"coalesce(sum(levels[{i + 1}]), 0)" for i in range(len(LEVELS)))))
 
 
 def publish(
@@ -175,15 +181,9 @@ def publish(
 
 def _recount(connection: Connection, branch_id: int) -> None:
     """Let the branch's counts say what its rows are."""
-    sums = sql.SQL(", ".join(f"coalesce(sum(levels[{i + 1}]), 0)" for i in range(len(LEVELS))))
-    connection.execute(
-        sql.SQL(
-            "update branch b set files = c.files, failed = c.failed, chunks = c.chunks from (select count(*) as files,"
-            " count(*) filter (where skip = 'failed') as failed, array[{}]::int[] as chunks"
-            " from file left join cut using (cut_id) where branch_id = %(id)s) c where b.branch_id = %(id)s"
-        ).format(sums),
-        {"id": branch_id},
-    )
+    row = connection.execute(_COUNTS, {"id": branch_id}).fetchone()
+    assert row is not None
+    connection.execute("update branch set files = %s, failed = %s, chunks = %s where branch_id = %s", [*row, branch_id])
 
 
 def _lock_branch(connection: Connection, repo: str, commit: Commit, rules_fp: str, expected: Branch | None) -> int:

@@ -21,8 +21,7 @@ from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format
 
 from chunkers import words
-from flows.embed import Embedder, Vectors
-from flows.errors import EmbedderError
+from flows.embed import Embedder, Vectors, guard
 from flows.store.connect import Connection, copy_rows
 from flows.store.models import Model
 
@@ -132,7 +131,7 @@ class TextStore:
     def _write(self, bodies: dict[bytes, str]) -> None:
         ids, lexed, embedded = self._lookup(bodies)
         to_embed = sorted(key for key in bodies if key not in embedded)
-        vectors = self._embed([bodies[key] for key in to_embed])
+        vectors = guard.embed(self._embedder, [bodies[key] for key in to_embed])
         usable: npt.NDArray[np.bool_] = np.isfinite(vectors).all(axis=1).reshape(-1)
         without = {key for key, good in zip(to_embed, usable, strict=True) if not good}
         terms = {key: terms_of(bodies[key]) for key in sorted(bodies.keys() - lexed - without)}
@@ -155,15 +154,6 @@ class TextStore:
         rows = self._connection.execute(query, [words.WORDS_VERSION, list(bodies)], binary=True).fetchall()
         ids = {bytes(row[0]): row[1] for row in rows}
         return ids, {bytes(row[0]) for row in rows if row[2]}, {bytes(row[0]) for row in rows if row[3]}
-
-    def _embed(self, texts: Sequence[str]) -> Vectors:
-        if not texts:
-            return np.empty((0, self._model.dimension), np.float32)
-        vectors = self._embedder.embed_documents(texts)
-        expected = (len(texts), self._model.dimension)
-        if vectors.shape != expected:
-            raise EmbedderError(f"{self._embedder.name} returned vectors of shape {vectors.shape}, not {expected}")
-        return vectors
 
     def _insert_texts(self, bodies: dict[bytes, str]) -> dict[bytes, int]:
         if not bodies:

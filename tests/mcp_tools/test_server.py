@@ -54,7 +54,7 @@ def test_the_tools_are_few_named_and_described(client: Client) -> None:
     tools = client.tools()
     assert [tool.name for tool in tools] == TOOLS
     for tool in tools:
-        assert tool.title and tool.description and len(tool.description) < 1_000
+        assert tool.title and tool.description and len(tool.description) < 1_000 and "  " not in tool.description
         assert tool.annotations is not None
         hints = tool.annotations.model_dump(exclude={"title"})
         assert hints == {
