@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import re
+import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ from psycopg.conninfo import make_conninfo
 from flows import settings
 from flows.settings import Settings
 from flows.store.connect import Database
+from flows.store.embedded import EmbeddedServer
 from mcp_tools.cli import run_index
 from mcp_tools.index import Index
 from tests.conftest import Indexer
@@ -241,6 +243,17 @@ def connected(errors: Path, **variables: str) -> Iterator[Client]:
 
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(session()) as opened:
         yield Client(portal, opened)
+
+
+@contextlib.contextmanager
+def embedded(home: Path) -> Iterator[EmbeddedServer]:
+    """Give the embedded server of a GITSTRATA_HOME, and remove its files at the end; root's are not below the home."""
+    server = EmbeddedServer(settings.load({"GITSTRATA_HOME": str(home)}).server_dir)
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(server.directory, ignore_errors=True)
 
 
 def text_of(result: CallToolResult) -> str:

@@ -18,11 +18,9 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from flows import settings
 from flows.settings import Settings
 from flows.store.connect import Database
-from flows.store.embedded import EmbeddedServer
-from tests.mcp_tools.conftest import FILES, environment
+from tests.mcp_tools.conftest import FILES, embedded, environment
 from tests.published import published
 from tests.repos import Repo
 from tests.store.tcp_server import tcp_server
@@ -59,9 +57,9 @@ def check_refused(done: subprocess.CompletedProcess[str], code: int, message: st
 @pytest.fixture(scope="module")
 def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A GITSTRATA_HOME with spaces in its path, whose server stays up between the commands of this module."""
-    variables = {"GITSTRATA_HOME": str(tmp_path_factory.mktemp("a home"))}
-    with EmbeddedServer(settings.load(variables).server_dir):
-        yield variables
+    home = tmp_path_factory.mktemp("a home")
+    with embedded(home) as server, server:
+        yield {"GITSTRATA_HOME": str(home)}
 
 
 @pytest.fixture(scope="module")
@@ -234,13 +232,13 @@ def test_an_interrupted_index_leaves_the_database_as_it_was(
 def test_an_interrupted_command_says_so(tmp_path: Path, repo: Repo) -> None:
     repo.commit(a_py="a = 1\n")
     home = tmp_path / "home"
-    process = start("index", str(repo.path), GITSTRATA_HOME=str(home))
-    folder = settings.load({"GITSTRATA_HOME": str(home)}).server_dir
-    while not folder.exists():
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=20)
+    with embedded(home) as server:
+        process = start("index", str(repo.path), GITSTRATA_HOME=str(home))
+        while not server.directory.exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=20)
     check_refused(subprocess.CompletedProcess([], process.returncode, out, err), 130, "stopped.*run it again to go on")
 
 

@@ -19,10 +19,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from flows import settings
 from flows.settings import Settings
-from flows.store.embedded import EmbeddedServer
-from tests.mcp_tools.conftest import Client, connected, environment, text_of
+from tests.mcp_tools.conftest import Client, connected, embedded, environment, text_of
 
 TOOLS = ["code_search", "get_chunk", "index_status"]
 
@@ -313,11 +311,10 @@ def test_an_unreachable_database_is_one_sentence_without_its_password(errors: Pa
 
 
 def test_a_postgres_that_was_killed_comes_back(tmp_path: Path, errors: Path) -> None:
-    home = {"GITSTRATA_HOME": str(tmp_path / "home")}
-    embedded = EmbeddedServer(settings.load(home).server_dir)
-    with connected(errors, **home) as client:
+    home = tmp_path / "home"
+    with embedded(home) as database, connected(errors, GITSTRATA_HOME=str(home)) as client:
         assert "The index is empty" in text_of(client.call("code_search", query="x"))
-        pid = embedded.status().pid
+        pid = database.status().pid
         assert pid
         os.kill(pid, signal.SIGKILL)
         started = time.monotonic()
@@ -326,8 +323,7 @@ def test_a_postgres_that_was_killed_comes_back(tmp_path: Path, errors: Path) -> 
         second = client.call("code_search", query="x")
         assert "The index is empty" in text_of(second) and not second.is_error
         assert time.monotonic() - started < 15
-        assert embedded.status().pid not in (None, pid)
-    assert not embedded.status().running  # nobody else used it
+        assert database.status().pid not in (None, pid)
     assert "Traceback" not in errors.read_text()
 
 
