@@ -12,13 +12,16 @@ import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 os.environ["COCOINDEX_DISABLE_USAGE_TRACKING"] = "1"  # before the import, which would report itself
+os.environ["RUST_LOG"] = "off"  # the engine logs to standard output; what goes wrong comes by its handler
 
 import cocoindex as coco
 
@@ -26,7 +29,7 @@ from chunkers import cut
 from chunkers.chunk import Cut
 from flows import select
 from flows.decode import Facts, decode
-from flows.errors import GitstrataError, SourceError
+from flows.errors import GitstrataError, Interrupted, SourceError
 from flows.git import ObjectReader
 from flows.store.connect import Connection
 from flows.store.cuts import BlobRows, BlobTask, CutKey, CutRows, write_blobs
@@ -139,9 +142,28 @@ def run_flow(flow: Flow, tasks: Sequence[BlobTask], scratch: Path) -> None:
     Bad content ends up in ``flow.failed``. A failing world (database, model, disk) raises; all finished work stays.
     """
     for start in range(0, len(tasks), SLICE):
-        asyncio.run(_update(flow, tuple(tasks[start : start + SLICE]), scratch))
+        with asyncio.Runner() as runner, _stopped_by_signals(flow):
+            runner.run(_update(flow, tuple(tasks[start : start + SLICE]), scratch))
         if flow.world:
             raise flow.world[0]
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(flow: Flow) -> Iterator[None]:
+    """Let SIGINT and SIGTERM end the run between two blobs; an exception amid the engine's threads ends in a crash."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:
+        flow.world.append(Interrupted("stopped; finished work is kept, run it again to go on"))
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 async def _update(flow: Flow, tasks: tuple[BlobTask, ...], scratch: Path) -> None:

@@ -23,7 +23,7 @@ from flows.settings import Settings
 from flows.store import branches, collect, cuts, lexicon, locks, repos, runs
 from flows.store.branches import Branch, Change, FileRow
 from flows.store.connect import Connection, Database
-from flows.store.cuts import LEVELS, BlobTask, KnownBlob
+from flows.store.cuts import LEVELS, BlobTask, CutKey, KnownBlob
 from flows.store.models import Model, use_model
 from flows.store.texts import TextStore
 
@@ -147,7 +147,7 @@ class _Run:
                     return self._leave(connection, branch)
                 todo = self._plan(connection, branch, stale)
             if target.dry_run:
-                return self._foresee(connection, todo, broken)
+                return self._foresee(connection, todo, broken, model)
             rows, added = self._make_rows(connection, todo, broken, model)
             if not self._is_superseded(connection):
                 self._publish(connection, branch, todo, rows, added, model)
@@ -172,7 +172,7 @@ class _Run:
     def _broken(self, connection: Connection, branch: Branch | None, model: Model) -> frozenset[int]:
         if branch is None:
             return frozenset()
-        broken = cuts.broken_cuts(connection, branch.branch_id, model)
+        broken = cuts.shown_but_broken(connection, branch.branch_id, model)
         if self.target.verify:
             broken |= verify.wrong_cuts(connection, self.target.repository, branch, model, self.embedder)
         self.report.healed = len(broken)
@@ -205,9 +205,9 @@ class _Run:
         right = shown - failed - stale if branch and branch.rules_fp == rules.fingerprint else set[bytes]()
         return plan.compare(git.list_tree(self.target.repository, self.target.commit.sha), shown, right, rules)
 
-    def _foresee(self, connection: Connection, todo: Plan, broken: frozenset[int]) -> None:
+    def _foresee(self, connection: Connection, todo: Plan, broken: frozenset[int], model: Model) -> None:
         """Fill in what a run would do, as far as that shows without reading new content."""
-        tasks = self._content(connection, todo, broken)[2]
+        tasks = self._content(connection, todo, broken, model)[2]
         self.report.outcome = "planned"
         self.report.files.seen = todo.seen
         self.report.files.new = len(todo.wanted) + len(todo.rows) - len(todo.again)
@@ -219,32 +219,35 @@ class _Run:
     # --- content ---
 
     def _content(
-        self, connection: Connection, todo: Plan, broken: frozenset[int]
-    ) -> tuple[dict[str, KnownBlob], set[int], list[BlobTask]]:
-        """Return what is known of the wanted blobs, the cuts that are there and whole, and the blobs to be read."""
+        self, connection: Connection, todo: Plan, broken: frozenset[int], model: Model
+    ) -> tuple[dict[str, KnownBlob], dict[tuple[str, CutKey], int], list[BlobTask]]:
+        """Return what is known of the wanted blobs, the cuts of them that are whole, and the blobs to be read."""
         oids = sorted({want.entry.oid for want in todo.wanted})
         known = cuts.known_blobs(connection, oids)
         sizes = git.sizes(self.target.repository, [oid for oid in oids if oid not in known])
         known |= {oid: KnownBlob(size, None) for oid, size in sizes.items()}
-        before = cuts.known_cuts(connection, oids)
-        whole = {key: cut_id for key, cut_id in before.items() if cut_id not in broken}
-        return known, set(whole.values()), plan.tasks(todo.wanted, known, whole, self.target.rules)
+        there = cuts.known_cuts(connection, oids)
+        broken |= cuts.broken_among(connection, there.values(), model)  # what no branch shows can be broken, too
+        whole = {key: cut_id for key, cut_id in there.items() if cut_id not in broken}
+        return known, whole, plan.tasks(todo.wanted, known, whole, self.target.rules)
 
     def _make_rows(
         self, connection: Connection, todo: Plan, broken: frozenset[int], model: Model
     ) -> tuple[list[FileRow], int]:
         """Bring the content of all wanted entries into the database; return all rows and the number of new chunks."""
         with self.report.stage("plan"):
-            known, whole, tasks = self._content(connection, todo, broken)
+            known, whole, tasks = self._content(connection, todo, broken, model)
+        oids = sorted({want.entry.oid for want in todo.wanted})
         failed = {w.entry.oid: "its object is missing in this clone" for w in todo.wanted if w.entry.oid not in known}
         if tasks:
             with self.report.stage("content"):
-                failed |= self._run_flow(tasks, known, broken, model)
+                rewritten = frozenset(cuts.known_cuts(connection, oids).values()) - frozenset(whole.values())
+                failed |= self._run_flow(tasks, known, rewritten, model)
         unlucky = [want.entry for want in todo.wanted if want.entry.oid in failed]
         self.report.errors += [f"{paths.to_text(entry.path)}: {failed[entry.oid]}" for entry in unlucky[:MAX_ERRORS]]
-        after = cuts.known_cuts(connection, sorted({want.entry.oid for want in todo.wanted}))
+        after = cuts.known_cuts(connection, oids) if tasks else whole
         rows = [plan.decided(want, known, after, failed, self.target.rules) for want in todo.wanted]
-        return [*todo.rows, *rows], cuts.count_chunks(connection, set(after.values()) - whole)
+        return [*todo.rows, *rows], cuts.count_chunks(connection, set(after.values()) - set(whole.values()))
 
     def _run_flow(
         self, tasks: Sequence[BlobTask], known: dict[str, KnownBlob], broken: frozenset[int], model: Model

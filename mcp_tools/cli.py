@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -109,13 +110,16 @@ def run_index(
     from flows import adhoc, urls
     from flows.embed import load_embedder
     from flows.store.connect import open_database
-    from mcp_tools import progress
+    from mcp_tools import checkout, progress
 
     with progress.shown(urls.redact(source), quiet=quiet) as update:
         opened = adhoc.open_source(settings, source, update)
     embedder = load_embedder(settings.model)
     with open_database(settings) as database, progress.shown(urls.redact(source), quiet=quiet) as update:
-        return adhoc.index(database, settings, embedder, opened, rev=rev, name=name, wait=wait, progress=update)
+        report = adhoc.index(database, settings, embedder, opened, rev=rev, name=name, wait=wait, progress=update)
+    if note := checkout.describe(opened.repository, report.commit, report.repo):
+        report.notes.append(note)
+    return report
 
 
 @app.command()
@@ -177,12 +181,13 @@ def show(
 @app.command()
 def status(repo: RepoOption = "", as_json: Json = False) -> None:
     """Say what is indexed, how fresh it is, and what was left out and why."""
-    from mcp_tools import render
+    from mcp_tools import checkout, render
     from mcp_tools.status import index_status
 
     with _index() as opened:
         answer = index_status(opened, repo=repo)
-    _print(answer.model_dump(), render.status_text(answer), as_json)
+        here = "" if as_json else checkout.compare(opened, Path())
+    _print(answer.model_dump(), "\n".join(filter(None, [render.status_text(answer), here])), as_json)
 
 
 @app.command()

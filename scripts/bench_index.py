@@ -13,7 +13,6 @@ import argparse
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,9 @@ from typing import Any
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
-from flows import settings as settings_module  # noqa: E402
 from flows.settings import Settings  # noqa: E402
 from flows.store.connect import Database, open_database  # noqa: E402
+from tests.servers import temporary_home  # noqa: E402
 
 
 def main() -> None:
@@ -38,13 +37,8 @@ def main() -> None:
 
 def measure(path: str, revision: str) -> list[dict[str, Any]]:
     """Return one row for the first run on ``path`` and one for the second."""
-    with tempfile.TemporaryDirectory(prefix="gs-bench-") as home:
-        settings = settings_module.load({"GITSTRATA_HOME": home})
-        with open_database(settings) as database:
-            try:
-                return [_run(database, settings, path, revision, name) for name in ("first", "unchanged")]
-            finally:
-                _stop(settings)
+    with temporary_home("gs-bench-") as settings, open_database(settings) as database:
+        return [_run(database, settings, path, revision, name) for name in ("first", "unchanged")]
 
 
 def _run(database: Database, settings: Settings, path: str, revision: str, run: str) -> dict[str, Any]:
@@ -75,12 +69,6 @@ def _environment(settings: Settings) -> dict[str, str]:
     import os
 
     return os.environ | {"GITSTRATA_HOME": str(settings.home), "GITSTRATA_DSN": ""}
-
-
-def _stop(settings: Settings) -> None:
-    from flows.store.embedded import EmbeddedServer
-
-    EmbeddedServer(settings.server_dir).stop()
 
 
 def server_cpu_seconds(settings: Settings) -> float:

@@ -14,7 +14,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,11 @@ sys.path.insert(0, str(PROJECT))
 from bench_index import server_cpu_seconds  # noqa: E402
 
 from flows import git  # noqa: E402
-from flows import settings as settings_module  # noqa: E402
 from flows.embed import load_embedder  # noqa: E402
 from flows.report import Report  # noqa: E402
 from flows.store.connect import open_database  # noqa: E402
 from flows.sync import Target, sync  # noqa: E402
+from tests.servers import temporary_home  # noqa: E402
 
 
 def main() -> None:
@@ -49,18 +48,16 @@ def replay(path: str, count: int) -> dict[str, Any]:
     command = ["git", f"--git-dir={repository.git_dir}", "rev-list", "--first-parent", f"-{count + 1}", "HEAD"]
     commits = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[::-1]
     embedder = load_embedder()
-    with tempfile.TemporaryDirectory(prefix="gs-replay-") as home:
-        settings = settings_module.load({"GITSTRATA_HOME": home})
-        with open_database(settings) as database:
-            reports: list[Report] = []
-            before = 0.0
-            for sha in commits:
-                shutil.rmtree(settings.scratch, ignore_errors=True)
-                commit = replace(git.resolve(repository, sha), branch="main")
-                reports.append(sync(database, settings, embedder, Target("replay", repository, commit)))
-                if len(reports) == 1:
-                    before = server_cpu_seconds(settings)
-            server = server_cpu_seconds(settings) - before
+    reports: list[Report] = []
+    before = 0.0
+    with temporary_home("gs-replay-") as settings, open_database(settings) as database:
+        for sha in commits:
+            shutil.rmtree(settings.scratch, ignore_errors=True)
+            commit = replace(git.resolve(repository, sha), branch="main")
+            reports.append(sync(database, settings, embedder, Target("replay", repository, commit)))
+            if len(reports) == 1:
+                before = server_cpu_seconds(settings)
+        server = server_cpu_seconds(settings) - before
     return _row(Path(path), reports[0], reports[1:], server)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -19,11 +18,11 @@ sys.path.insert(0, str(PROJECT))
 from bench_index import server_cpu_seconds  # noqa: E402
 
 from flows import git  # noqa: E402
-from flows import settings as settings_module  # noqa: E402
 from flows.embed import load_embedder  # noqa: E402
 from flows.report import Report  # noqa: E402
 from flows.store.connect import open_database  # noqa: E402
 from flows.sync import Target, sync  # noqa: E402
+from tests.servers import temporary_home  # noqa: E402
 
 IDENTITY = ["-c", "user.name=Ann Example", "-c", "user.email=ann@example.com"]
 
@@ -33,18 +32,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=50_000)
     count = parser.parse_args().files
-    with tempfile.TemporaryDirectory(prefix="gs-scale-") as folder:
-        work = Path(folder) / "repo"
-        settings = settings_module.load({"GITSTRATA_HOME": folder})
+    with temporary_home("gs-scale-") as settings, open_database(settings) as database:
+        work = settings.home / "repo"
         _generate(work, count)
         repository, embedder = git.open_repository(work), load_embedder()
-        with open_database(settings) as database:
-            for name, change in (("first", None), ("no change", None), ("one file", _edit), ("1,000 renames", _rename)):
-                if change:
-                    change(work)
-                before = server_cpu_seconds(settings)
-                report = sync(database, settings, embedder, Target("scale", repository, git.resolve(repository)))
-                print(line(name, report, server_cpu_seconds(settings) - before), flush=True)
+        for name, change in (("first", None), ("no change", None), ("one file", _edit), ("1,000 renames", _rename)):
+            if change:
+                change(work)
+            before = server_cpu_seconds(settings)
+            report = sync(database, settings, embedder, Target("scale", repository, git.resolve(repository)))
+            print(line(name, report, server_cpu_seconds(settings) - before), flush=True)
 
 
 def line(name: str, report: Report, server: float) -> str:

@@ -12,7 +12,6 @@ import argparse
 import multiprocessing
 import re
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from flows.sync import Target, sync  # noqa: E402
 from mcp_tools.code_search import code_search  # noqa: E402
 from mcp_tools.index import Index  # noqa: E402
 from tests.repos import Repo  # noqa: E402
+from tests.servers import temporary_home  # noqa: E402
 
 NUMBER = re.compile(r"NUMBER = (\d+)")
 
@@ -41,10 +41,9 @@ def main() -> None:
     parser.add_argument("--writers", type=int, default=8)
     parser.add_argument("--readers", type=int, default=4)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="gs-conc-") as home:
-        settings = settings_module.load({"GITSTRATA_HOME": home})
-        server = EmbeddedServer(settings.server_dir)
-        conninfo = server.start()
+    with temporary_home("gs-conc-") as settings:
+        home = str(settings.home)
+        conninfo = EmbeddedServer(settings.server_dir).start()
         open_database(settings_module.load({"GITSTRATA_DSN": conninfo})).close()
         context = multiprocessing.get_context("spawn")
         deadline = time.time() + given.seconds
@@ -54,7 +53,6 @@ def main() -> None:
             published = [result.get() for result in writers]
             seen = [result.get() for result in readers]
         deadlocks = server_deadlocks(conninfo)
-        server.stop()
     errors = [text for result in (*published, *seen) for text in result["errors"]]
     torn = sum(result["torn"] for result in seen)
     print(

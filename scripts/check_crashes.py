@@ -15,7 +15,6 @@ import random
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +30,7 @@ from flows import settings as settings_module  # noqa: E402
 from flows.store.connect import Database, open_database  # noqa: E402
 from flows.store.embedded import EmbeddedServer  # noqa: E402
 from tests.published import published  # noqa: E402
+from tests.servers import temporary_home  # noqa: E402
 
 
 def main() -> None:
@@ -41,13 +41,9 @@ def main() -> None:
     parser.add_argument("--terminations", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="gs-crash-") as home:
-        server = EmbeddedServer(settings_module.load({"GITSTRATA_HOME": home}).server_dir)
-        trials = Trials(server.start(), Path(home), given.path)
-        try:
-            bad = trials.run(given.kills, given.terminations, random.Random(given.seed))
-        finally:
-            server.stop()
+    with temporary_home("gs-crash-") as settings:
+        trials = Trials(EmbeddedServer(settings.server_dir).start(), settings.home, given.path)
+        bad = trials.run(given.kills, given.terminations, random.Random(given.seed))
     print(f"{given.kills} kills and {given.terminations} terminations: {bad or 'no'} wrong states")
     sys.exit(1 if bad else 0)
 

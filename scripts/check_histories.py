@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -24,6 +23,7 @@ from flows import settings as settings_module  # noqa: E402
 from flows.store.connect import Database, connect, open_database  # noqa: E402
 from flows.store.embedded import EmbeddedServer  # noqa: E402
 from tests.histories import History  # noqa: E402
+from tests.servers import temporary_home  # noqa: E402
 
 
 def main() -> None:
@@ -34,19 +34,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1000)
     given = parser.parse_args()
     started, taken, failed = time.monotonic(), Counter[str](), 0
-    with tempfile.TemporaryDirectory(prefix="gs-hist-") as home:
-        settings = settings_module.load({"GITSTRATA_HOME": home})
-        server = EmbeddedServer(settings.server_dir)
-        database, oracle = (_database(server.start(), name) for name in ("history", "oracle"))
+    with temporary_home("gs-hist-") as settings:
+        conninfo = EmbeddedServer(settings.server_dir).start()
+        database, oracle = (_database(conninfo, name) for name in ("history", "oracle"))
         for seed in range(given.seed, given.seed + given.count):
-            history = History(random.Random(seed), Path(home) / f"repo{seed}", database, oracle, settings)
+            history = History(random.Random(seed), settings.home / f"repo{seed}", database, oracle, settings)
             try:
                 history.run(given.steps)
             except AssertionError:
                 failed += 1
                 print(f"seed {seed}: differs after {history.log}", flush=True)
             taken.update(history.log)
-        server.stop()
     seconds = time.monotonic() - started
     print(f"{given.count} histories, {failed} wrong, {seconds:.0f} s; steps: {dict(taken.most_common())}")
     sys.exit(1 if failed else 0)

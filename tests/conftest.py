@@ -19,27 +19,22 @@ from flows.store.connect import Database, open_database
 from flows.store.embedded import EmbeddedServer
 from flows.sync import Target, sync
 from tests.repos import Repo
+from tests.servers import temporary_home
 from tests.stubs import StubEmbedder
 
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
-
-
-@pytest.fixture(scope="session")
-def server(home: Path) -> Iterator[str]:
+def server() -> Iterator[str]:
     """The embedded server of this worker, with a migrated template database; gives its conninfo."""
-    config = settings.load({"GITSTRATA_HOME": str(home)})
-    embedded = EmbeddedServer(config.server_dir)
-    conninfo = embedded.start()
-    with psycopg.connect(conninfo, autocommit=True) as connection:
-        connection.execute("create database template_gitstrata")
-    open_database(settings.load({"GITSTRATA_DSN": make_conninfo(conninfo, dbname="template_gitstrata")})).close()
-    yield conninfo
-    embedded.stop()
+    with temporary_home("gs-test-") as config:
+        conninfo = EmbeddedServer(config.server_dir).start()
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            connection.execute("create database template_gitstrata")
+        dsn = make_conninfo(conninfo, dbname="template_gitstrata")
+        open_database(settings.load({"GITSTRATA_DSN": dsn})).close()
+        yield conninfo
 
 
 @pytest.fixture

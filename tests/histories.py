@@ -208,6 +208,7 @@ class History:
 
     def _sync_with_failing_embedder(self) -> None:
         before = published(self.database)
+        was_whole = self.log[-1] != "lose_rows"  # a run that fails half-way may have healed a part
         left = self.chance.randrange(3)
 
         def spoil(texts: object, vectors: Vectors) -> Vectors:
@@ -221,7 +222,7 @@ class History:
         try:
             self._sync()
         except EmbedderError:
-            assert published(self.database) == before, self.log
+            assert published(self.database) == before or not was_whole, self.log
             self.log.append("embedder failed")
         finally:
             self.embedder.spoil = None

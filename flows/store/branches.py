@@ -158,7 +158,7 @@ def publish(
     with connection.transaction():
         connection.execute("set local synchronous_commit = on")  # off elsewhere: what it may lose is done again
         branch_id = _lock_branch(connection, repo, commit, rules_fp, expected)
-        if make_default:
+        if make_default or not _has_default(connection, branch_id):
             _make_default(connection, branch_id)
         _apply(connection, branch_id, change)
         connection.execute(
@@ -202,6 +202,14 @@ def _lock_branch(connection: Connection, repo: str, commit: Commit, rules_fp: st
     if row is None or row[1] != generation:
         raise Moved(f"{repo} {commit.branch} was changed by another run meanwhile: run this again")
     return int(row[0])
+
+
+def _has_default(connection: Connection, branch_id: int) -> bool:
+    row = connection.execute(
+        "select 1 from branch where is_default and repo_id = (select repo_id from branch where branch_id = %s)",
+        [branch_id],
+    ).fetchone()
+    return row is not None
 
 
 def _make_default(connection: Connection, branch_id: int) -> None:

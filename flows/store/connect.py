@@ -69,7 +69,7 @@ def connect(conninfo: str, **options: Any) -> Connection:
     try:
         return psycopg.connect(conninfo, prepare_threshold=None, **parameters)
     except psycopg.ProgrammingError as error:
-        raise DatabaseError(f"GITSTRATA_DSN is not a connection string: {_one_line(error)}") from error
+        raise DatabaseError("GITSTRATA_DSN is not a connection string: use postgresql://user@host/database") from error
     except psycopg.OperationalError as error:
         raise DatabaseError(f"cannot connect to {describe(conninfo)}: {_one_line(error)}") from error
 

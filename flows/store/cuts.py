@@ -218,25 +218,32 @@ def _chunk_rows(cut_id: int, rows: CutRows) -> Iterable[tuple[object, ...]]:
         )
 
 
-def broken_cuts(connection: Connection, branch_id: int, model: Model) -> frozenset[int]:
-    """Return the cuts that a branch shows but that the database no longer holds whole.
+def shown_but_broken(connection: Connection, branch_id: int, model: Model) -> frozenset[int]:
+    """Return the cuts that a branch shows but that the database no longer holds whole."""
+    shown = sql.SQL("select distinct cut_id from file where branch_id = %s and cut_id is not null")
+    return _broken(connection, shown, branch_id, model)
 
-    A cut is broken when its chunks or symbols are not as many as it says, or one of their texts lacks its lexical
-    vector or its embedding.
-    """
+
+def broken_among(connection: Connection, cut_ids: Collection[int], model: Model) -> frozenset[int]:
+    """Return those of some cuts that the database no longer holds whole, shown by a branch or not."""
+    return _broken(connection, sql.SQL("select unnest(%s::int8[]) as cut_id"), list(cut_ids), model)
+
+
+def _broken(connection: Connection, asked: sql.SQL, parameter: int | list[int], model: Model) -> frozenset[int]:
+    """Return the cuts whose chunks or symbols are not as many as they say, or whose texts lack words or a vector."""
     query = sql.SQL(
         """
-        with shown as (select distinct cut_id from file where branch_id = %s and cut_id is not null),
+        with asked as ({asked}),
         held as (
             select c.cut_id, count(*) as chunks, count(l.text_id) as lexed, count(v.text_id) as embedded
-            from shown join chunk c using (cut_id)
-            left join lex l using (text_id) left join {} v using (text_id) group by 1
+            from asked join chunk c using (cut_id)
+            left join lex l using (text_id) left join {vectors} v using (text_id) group by 1
         ),
-        named as (select s.cut_id, count(*) as symbols from shown join symbol s using (cut_id) group by 1)
-        select k.cut_id from shown join cut k using (cut_id) left join held h using (cut_id)
+        named as (select s.cut_id, count(*) as symbols from asked join symbol s using (cut_id) group by 1)
+        select k.cut_id from asked join cut k using (cut_id) left join held h using (cut_id)
             left join named n using (cut_id)
         where coalesce(h.chunks, 0) <> (select sum(x) from unnest(k.levels) x)
             or h.lexed <> h.chunks or h.embedded <> h.chunks or coalesce(n.symbols, 0) <> k.symbols
         """
-    ).format(model.vectors)
-    return frozenset(row[0] for row in connection.execute(query, [branch_id]))
+    ).format(asked=asked, vectors=model.vectors)
+    return frozenset(row[0] for row in connection.execute(query, [parameter]))

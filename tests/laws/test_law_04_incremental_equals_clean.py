@@ -16,7 +16,8 @@ from flows.store.connect import Database, connect
 from tests.histories import History
 
 
-@pytest.mark.parametrize("seed", range(10))
+# 1241, 1260 and 1274 found faults in the long mode.
+@pytest.mark.parametrize("seed", [*range(8), 1241, 1260, 1274])
 def test_random_histories(seed: int, database: Database, config: Settings, server: str, tmp_path: Path) -> None:
     name = f"{conninfo_to_dict(database.conninfo)['dbname']}_oracle"
     with connect(server) as connection:

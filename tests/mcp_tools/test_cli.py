@@ -201,7 +201,6 @@ def test_a_database_without_pgvector_is_one_line(repo: Repo) -> None:
 # --- stopped in the middle -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(reason="an exception amid the engine's threads: flows/flow.py must stop between blobs")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_index_leaves_the_database_as_it_was(
     database: Database, variables: dict[str, str], repo: Repo, number: signal.Signals

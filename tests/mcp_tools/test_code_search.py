@@ -332,6 +332,9 @@ def test_a_repository_without_a_published_commit_is_no_unknown_one(index: Indexe
 def test_a_repository_without_a_default_branch_asks_which(index: Indexer, reader: Index, repo: Repo) -> None:
     repo.commit(a_py="def one():\n    return 1\n")
     index(repo, "main", name="r")
+    assert code_search(reader, "one", repo="r").result  # the first branch is the default until another one is
+    with index.database.connect() as connection:
+        connection.execute("update branch set is_default = false")
     with pytest.raises(UsageError, match="no default branch of r is indexed: say which in branch"):
         code_search(reader, "one", repo="r")
     assert code_search(reader, "one", repo="r", branch="main").result
