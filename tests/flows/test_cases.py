@@ -242,9 +242,19 @@ def test_p77_many_files_with_few_descriptors(server: str, repo: Repo, tmp_path: 
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(sql.SQL("create database {}").format(sql.Identifier("few_descriptors")))
     dsn = make_conninfo(server, dbname="few_descriptors")
-    command = f"ulimit -n 256; exec {sys.executable} -m mcp_tools.cli index '{repo.path}' --json"
     done = subprocess.run(
-        ["sh", "-c", command],
+        [
+            "sh",
+            "-c",
+            'ulimit -n 256; exec "$@"',
+            "sh",
+            sys.executable,
+            "-m",
+            "mcp_tools.cli",
+            "index",
+            repo.path,
+            "--json",
+        ],
         cwd=PROJECT,
         env={"PATH": "/usr/bin:/bin", "GITSTRATA_HOME": str(tmp_path / "home"), "GITSTRATA_DSN": dsn},
         capture_output=True,
