@@ -280,3 +280,51 @@ def test_random_order_of_jobs_ends_at_the_tip(team: Team) -> None:
     random.Random(1).shuffle(jobs := list(shas))
     outcomes = {sha: team.sync(branch="main", commit=sha)[0][1] for sha in jobs}
     assert [outcomes[sha] for sha in shas] == ["superseded"] * 3 + ["done"]
+
+
+def test_p35_a_renamed_default_branch_is_followed(team: Team) -> None:
+    team.sync()
+    team.repo.git("branch", "-m", "main", "trunk")
+    assert team.sync() == [("trunk", "done")]
+    assert team.shown() == ["trunk"] and team.embedder.texts == []
+    assert team.rows("select name, is_default from branch") == [("trunk", True)]
+
+
+def test_p02_p14_p19_a_push_shows_in_status_and_search(team: Team) -> None:
+    from mcp_tools.code_search import code_search
+    from mcp_tools.index import Index
+    from mcp_tools.status import index_status
+
+    team.sync()
+    sha = team.repo.commit(a_py="def zebra_crossing():\n    return 1\n")
+    team.repo.git("rm", "-q", "docs/b.md")
+    sha = team.repo.commit()
+    assert team.sync() == [("main", "done")]
+    with Index(team.shop.settings, embedder=team.embedder) as index:
+        status = index_status(index)
+        answer = code_search(index, "zebra crossing")
+    assert (status.state, status.branches[0].commit) == ("ready", sha)
+    assert sha[:7] in answer.freshness
+    assert {row.source_id.partition("#")[0] for row in answer.result} == {"a.py"}
+
+
+def test_p33_equal_short_names_in_two_groups_stay_apart(team: Team, tmp_path: Path) -> None:
+    other = Repo(tmp_path / "elsewhere")
+    other.commit(b_py="def b():\n    return 1\n")
+    config = team.config("payments/app", url=other.path.as_uri())
+    team.publish(team.config(), config)
+    for item in (team.config(), config):
+        fleet.sync_repo(team.shop, item, Options())
+    shown = published(team.database)
+    assert sorted(repo for repo, _ in shown) == ["payments/app", "team/app"]
+    assert {row[0] for row in shown["payments/app", "main"]} == {"b.py"}
+
+
+def test_p59_a_deny_rule_over_many_files_is_quick(team: Team) -> None:
+    for n in range(1500):
+        team.repo.write(f"generated/f{n}.py", f"def f{n}():\n    return {n}\n")
+    team.repo.commit()
+    team.sync()
+    assert team.sync(team.config(rules=Rules(deny=("generated/",)))) == [("main", "done")]
+    assert team.rows("select count(*) from file") == [(2,)]
+    assert team.rows("select count(*) from cut") == [(2,)]
