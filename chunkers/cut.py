@@ -14,7 +14,7 @@ from chunkers.plain import cut_plain
 from chunkers.prose import cut_prose
 from chunkers.tree import cut_tree
 
-CUTTER_VERSION = 1  # raise it with every change that can alter a chunk
+CUTTER_VERSION = 2  # raise it with every change that can alter a chunk
 
 
 def cut(text: str, language: Language | str) -> Cut:

@@ -160,8 +160,8 @@ class _Cutter:
         own = run.definition
         header = ""
         if own is not None:
-            is_signed = first <= own.first <= last
-            header = _breadcrumb(own) if is_signed else f"{own.name}\n{own.signature}\n"
+            # A later piece names its definition but does not repeat the signature: an edit of that changes one piece.
+            header = _breadcrumb(own) if first <= own.first <= last else f"{own.name}\n"
         for text in bounded_texts(body):
             if run.head is not None and not run.head.text:
                 run.head.text = header + text
