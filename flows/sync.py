@@ -309,7 +309,8 @@ class _Run:
             if denied:
                 collect.purge(connection, denied)
         with self.report.stage("statistics"):
-            lexicon.note_moved(connection, added + self.report.chunks.removed)
+            grown = sum(published.chunks) - (sum(branch.chunks) if branch else 0)
+            lexicon.note_moved(connection, self.report.vectors.computed + abs(grown))
             lexicon.refresh_if_moved(connection, model, force=bool(denied))
         self._describe(connection, published, added=added)
         self.report.outcome = "partial" if published.failed else "done"

@@ -16,10 +16,10 @@ _REFRESH_LOCK = 7_242_003
 _LIVE = "from lex where exists (select 1 from chunk c join file f using (cut_id) where c.text_id = lex.text_id)"
 
 
-def note_moved(connection: Connection, chunks: int) -> None:
-    """Add to the number of chunks that came or went since the newest generation."""
+def note_moved(connection: Connection, texts: int) -> None:
+    """Add to the number of texts that came or went since the newest generation."""
     connection.execute(
-        "update lex_stat set moved = moved + %s where generation = (select max(generation) from lex_stat)", [chunks]
+        "update lex_stat set moved = moved + %s where generation = (select max(generation) from lex_stat)", [texts]
     )
 
 
