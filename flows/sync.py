@@ -189,6 +189,7 @@ class _Run:
             branch.tree_sha == self.target.commit.tree
             and branch.rules_fp == self.target.rules.fingerprint
             and not branch.failed
+            and not branch.purge_due
             and not stale
             and branches.counts_agree(connection, branch)
         )
@@ -293,7 +294,6 @@ class _Run:
             changed = [row for row in rows if shown.get(row.entry) != (row.language, row.skip, row.cut_id)]
             replaced = shown.keys() & {row.entry for row in changed}
             removed = sorted(todo.gone | replaced)
-            denied = branches.oids_of(connection, branch, todo.denied) if branch else set[str]()
             self.report.chunks.removed = branches.count_chunks(connection, branch, removed) if branch else 0
             self.report.files.new = len(changed) - len(replaced)
             self.report.files.removed = len(todo.gone)
@@ -306,14 +306,24 @@ class _Run:
                 expected=branch,
                 make_default=self.target.make_default,
             )
-            if denied:
-                collect.purge(connection, denied)
+            if published.purge_due:
+                self._purge(connection, published)
         with self.report.stage("statistics"):
             grown = sum(published.chunks) - (sum(branch.chunks) if branch else 0)
             lexicon.note_moved(connection, self.report.vectors.computed + abs(grown))
-            lexicon.refresh_if_moved(connection, model, force=bool(denied))
+            lexicon.refresh_if_moved(connection, model, force=published.purge_due)
         self._describe(connection, published, added=added)
         self.report.outcome = "partial" if published.failed else "done"
+
+    def _purge(self, connection: Connection, branch: Branch) -> None:
+        """Take away what older rules let in and nothing shows any more.
+
+        What another run has written since it began may be about to be shown: it stays, and the next run looks again.
+        """
+        other = runs.oldest_other(connection, branch.repo, branch.name)
+        collect.purge_unshown(connection, keep_since=other)
+        if other is None:
+            branches.note_purged(connection, branch)
 
     def _describe(self, connection: Connection, branch: Branch, *, added: int) -> None:
         report = self.report

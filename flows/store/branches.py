@@ -31,6 +31,7 @@ class Branch:
     files: int
     failed: int
     chunks: list[int]  # by level
+    purge_due: bool  # rules changed, and what nothing shows any more has not been taken away yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def find_branch(connection: Connection, repo: str, name: str) -> Branch | None:
     """Return a branch that was published before."""
     row: Any = connection.execute(
         "select b.branch_id, r.name, b.name, b.generation, b.commit_sha, b.tree_sha, b.rules_fp, b.files, b.failed,"
-        " b.chunks from branch b join repo r using (repo_id) where r.name = %s and b.name = %s",
+        " b.chunks, b.purge_due from branch b join repo r using (repo_id) where r.name = %s and b.name = %s",
         [repo, name],
     ).fetchone()
     return Branch(*row) if row else None
@@ -163,7 +164,8 @@ def publish(
         _apply(connection, branch_id, change)
         connection.execute(
             "update branch set generation = generation + 1, commit_sha = %(commit)s, tree_sha = %(tree)s,"
-            " committed_at = %(at)s, rules_fp = %(rules)s, head_sha = %(commit)s, head_seen_at = now(),"
+            " committed_at = %(at)s, purge_due = purge_due or (commit_sha <> '' and rules_fp <> %(rules)s),"
+            " rules_fp = %(rules)s, head_sha = %(commit)s, head_seen_at = now(),"
             " published_at = now() where branch_id = %(id)s",
             {
                 "commit": commit.sha,
@@ -246,6 +248,11 @@ def note_seen(connection: Connection, branch: Branch, commit: Commit, *, make_de
             _make_default(connection, branch.branch_id)
 
 
+def note_purged(connection: Connection, branch: Branch) -> None:
+    """Record that what a change of rules left behind is gone."""
+    connection.execute("update branch set purge_due = false where branch_id = %s", [branch.branch_id])
+
+
 def skipped(connection: Connection, branch: Branch) -> dict[str, int]:
     """Return how many files show nothing, by reason."""
     rows = connection.execute(
@@ -301,13 +308,5 @@ def blobs_of(connection: Connection, repo: str) -> set[str]:
         "select distinct f.oid from file f join branch b using (branch_id) join repo r using (repo_id)"
         " where r.name = %s",
         [repo],
-    )
-    return {row[0] for row in rows}
-
-
-def oids_of(connection: Connection, branch: Branch, keys: Collection[bytes]) -> set[str]:
-    """Return the blobs behind some entries of a branch."""
-    rows = connection.execute(
-        "select distinct oid from file where branch_id = %s and entry = any(%b)", [branch.branch_id, list(keys)]
     )
     return {row[0] for row in rows}

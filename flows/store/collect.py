@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import psycopg
 
@@ -17,6 +17,7 @@ from flows.store import locks
 from flows.store.connect import Connection
 
 BATCH = 5_000
+_OLD = "added_at < coalesce(%s, 'infinity'::timestamptz)"
 
 
 @dataclass(slots=True)
@@ -91,6 +92,35 @@ def _delete_blobs(connection: Connection, grace: timedelta) -> int:
         " and not exists (select 1 from cut where cut.blob_id = blob.blob_id) limit %s)",
         [grace, BATCH],
     ).rowcount
+
+
+def purge_unshown(connection: Connection, keep_since: datetime | None) -> Collected:
+    """Delete at once all content that nothing shows, but for what was written since ``keep_since``.
+
+    After a change of rules: versions of a file that were shown once have no path any more by which a rule could be
+    asked about them, so that everything goes that only gc's grace would have kept.
+    """
+    gone = Collected()
+    old = f"select blob_id from blob where {_OLD} and not exists (select 1 from file where file.oid = blob.oid)"
+    while True:
+        ids = [row[0] for row in connection.execute(f"{old} limit %s", [keep_since, BATCH])]
+        count = _delete(
+            connection,
+            "delete from blob where blob_id = any(%s) and not exists (select 1 from file where file.oid = blob.oid)",
+            ids,
+        )
+        gone.blobs += count
+        if count < BATCH:
+            break
+    unshown = "not exists (select 1 from file where file.cut_id = cut.cut_id)"
+    aged = f"select cut_id from cut join blob using (blob_id) where {_OLD}"
+    cuts = [row[0] for row in connection.execute(f"{aged} and {unshown}", [keep_since])]
+    gone.cuts += _delete(connection, f"delete from cut where cut_id = any(%s) and {unshown}", cuts)
+    gone.texts = connection.execute(
+        f"delete from text where {_OLD} and not exists (select 1 from chunk where chunk.text_id = text.text_id)",
+        [keep_since],
+    ).rowcount
+    return gone
 
 
 def purge(connection: Connection, oids: Collection[str]) -> Collected:

@@ -74,3 +74,13 @@ def unpublished(connection: Connection, repo: str = "") -> list[Run]:
 def is_running(connection: Connection, run: Run) -> bool:
     """Say whether a run's process still holds its branch; what a killed one left behind does not count."""
     return run.outcome == "running" and locks.is_held(connection, run.repo, run.branch)
+
+
+def oldest_other(connection: Connection, repo: str, branch: str) -> datetime | None:
+    """Return when the oldest run that is at work on another branch began, None if there is none."""
+    rows = connection.execute(
+        "select repo, branch, coalesce(commit_sha, ''), started_at, finished_at, outcome, report, error from sync_run"
+        " where outcome = 'running' and (repo, branch) <> (%s, %s) order by started_at",
+        [repo, branch],
+    )
+    return next((run.started_at for row in rows.fetchall() if is_running(connection, run := Run(*row))), None)

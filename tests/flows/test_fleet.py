@@ -328,3 +328,27 @@ def test_p59_a_deny_rule_over_many_files_is_quick(team: Team) -> None:
     assert team.sync(team.config(rules=Rules(deny=("generated/",)))) == [("main", "done")]
     assert team.rows("select count(*) from file") == [(2,)]
     assert team.rows("select count(*) from cut") == [(2,)]
+
+
+def test_a_deny_rule_purges_older_versions_too(team: Team) -> None:
+    # law 10: a version that was shown once has no path any more by which the rule could find it
+    team.repo.commit(secret_py=SECRET)
+    team.sync()
+    team.repo.commit(secret_py=SECRET.replace("xyzzysecret", "plughsecret"))
+    team.sync()
+    team.repo.commit(secret_py=SECRET.replace("xyzzysecret", "third"))  # changed in the very push that denies it
+    team.sync(team.config(rules=Rules(deny=("secret.py",))))
+    for table in ("blob", "text", "chunk", "lex", "term_df"):
+        assert team.rows(f"select 1 from {table} t where t::text ~ 'xyzzysecret|plughsecret|hush'") == []
+    assert team.rows("select purge_due from branch") == [(False,)]
+
+
+def test_a_purge_that_was_cut_off_is_made_up_for(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    team.repo.commit(secret_py=SECRET)
+    team.sync()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(collect, "purge_unshown", lambda *a, **k: (_ for _ in ()).throw(KeyboardInterrupt))
+        team.sync(team.config(rules=Rules(deny=("secret.py",))))
+    assert team.rows("select 1 from text where body like '%xyzzysecret%' limit 1") == [(1,)]
+    team.sync(team.config(rules=Rules(deny=("secret.py",))))
+    assert team.rows("select 1 from text where body like '%xyzzysecret%'") == []

@@ -31,6 +31,7 @@ create table branch (                     -- the state of a sync: moves with the
     rules_fp     text not null,           -- fingerprint of the selection rules it was built with
     files        int not null,            -- rows of file
     failed       int not null,            -- files with the reason 'failed': tried again by the next run
+    purge_due    boolean not null default false,  -- rules changed: what nothing shows any more is to go
     chunks       int[] not null,          -- shown chunks by level: file, class, method, block
     head_sha     text,                    -- the tip last seen at the source, and when
     head_seen_at timestamptz,
