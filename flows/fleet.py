@@ -7,12 +7,13 @@ else reads it. An older checkout of the folder changes nothing, and no configura
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from flows import adhoc, git, urls
+from flows import adhoc, git, paths, urls
 from flows.config import Configuration, RepoConfig
 from flows.embed import Embedder
 from flows.errors import GitstrataError, SourceError, UsageError
@@ -49,8 +50,16 @@ class Published:
     note: str = ""
 
 
-def publish(connection: Connection, configuration: Configuration, *, force: bool = False) -> Published:
+def publish(
+    connection: Connection,
+    configuration: Configuration,
+    *,
+    force: bool = False,
+    is_ancestor: Callable[[str, str], bool | None] = lambda older, newer: None,
+) -> Published:
     """Make ``configuration`` the one in force for its source, unless a newer one is.
+
+    Which of two commits is newer, their history says where ``is_ancestor`` knows it, and their dates where not.
 
     Raises:
         UsageError: a name belongs to another configuration or to another repository.
@@ -58,13 +67,24 @@ def publish(connection: Connection, configuration: Configuration, *, force: bool
     version = Version(configuration.version.sha, configuration.version.committed_at)
     known = repos.published_version(connection, configuration.source)
     names = [repo.name for repo in configuration.repos]
-    if known is not None and version.at < known.at and version.sha != known.sha and not force:
+    if known is not None and not force and _is_older(version, known, is_ancestor):
         newer = f"{known.sha[:12] or 'files'} of {known.at:%Y-%m-%d %H:%M}Z"
         note = f"this checkout of {configuration.source} is older than the published one ({newer}): that one is used"
         in_force = [item.name for item in repos.configured(connection) if item.source == configuration.source]
         return Published(in_force, note=note)
     entries = {repo.name: (urls.canonical_url(repo.url), repo.to_json()) for repo in configuration.repos}
     return Published(names, repos.publish_configuration(connection, configuration.source, version, entries))
+
+
+def _is_older(version: Version, known: Version, is_ancestor: Callable[[str, str], bool | None]) -> bool:
+    if version.sha == known.sha and version.sha:
+        return False
+    if version.sha and known.sha:
+        if is_ancestor(known.sha, version.sha):
+            return False
+        if is_ancestor(version.sha, known.sha):
+            return True
+    return version.at < known.at
 
 
 def in_force(connection: Connection, names: Sequence[str]) -> list[RepoConfig]:
@@ -97,13 +117,24 @@ def sync_repo(shop: Workshop, config: RepoConfig, options: Options) -> list[Repo
     """
     try:
         opened = _open(shop, config, options)
-        wanted = opened.wanted(options)
-    except GitstrataError as error:
-        return [_fetch_failed(shop.database, config.name, options, error)]
+    except Exception as error:
+        return [_fetch_failed(shop.database, config.name, options, _as_ours(error))]
+    if options.branch and not matches(options.branch, opened.patterns):
+        note = f"not configured: {config.name} has {', '.join(opened.patterns)}"
+        return [Report(config.name, options.branch, options.commit, "ignored", notes=[note])]
+    wanted = opened.wanted(options)
     reports = [_sync_branch(shop, opened, options, name, revision) for name, revision in wanted]
+    if not wanted:
+        missing = f"no branch of {urls.redact(config.url)} matches {', '.join(opened.patterns)}"
+        reports = [_fetch_failed(shop.database, config.name, options, SourceError(missing))]
     if not options.branch and not options.dry_run:
         _remove_others(shop.database, config.name, [name for name, _ in wanted], reports)
     return reports
+
+
+def _as_ours(error: Exception) -> GitstrataError:
+    """Return an error in our words: whatever one odd repository raises, the others are not to suffer."""
+    return error if isinstance(error, GitstrataError) else SourceError(f"unexpected {type(error).__name__}: {error}")
 
 
 def _fetch_failed(database: Database, repo: str, options: Options, error: GitstrataError) -> Report:
@@ -135,22 +166,15 @@ class _Opened:
     refs: Mapping[str, str]
     head: str  # name of the default branch
 
-    def wanted(self, options: Options) -> list[tuple[str, str]]:
-        """Return (branch, revision) of what is to be synced, the default branch first.
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        return self.config.branches or (self.head,)
 
-        Raises:
-            UsageError: the branch asked for is not configured.
-            SourceError: nothing matches.
-        """
-        config = self.config
-        patterns = config.branches or (self.head,)
+    def wanted(self, options: Options) -> list[tuple[str, str]]:
+        """Return (branch, revision) of what is to be synced, the default branch first."""
         if options.branch:
-            if not matches(options.branch, patterns):
-                raise UsageError(f"{config.name} is not configured for branch {options.branch}: {', '.join(patterns)}")
             return [(options.branch, options.commit or options.branch)]
-        found = [(name, ref) for name, ref in _names(self.refs) if matches(name, patterns)]
-        if not found:
-            raise SourceError(f"{config.name}: no branch of {urls.redact(config.url)} matches {', '.join(patterns)}")
+        found = [(name, ref) for name, ref in _names(self.refs) if matches(name, self.patterns)]
         return sorted(found, key=lambda pair: (pair[0] != self.head, pair[0]))
 
 
@@ -164,9 +188,10 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _names(refs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield (name, full ref) of every branch and tag."""
+    """Yield (name, full ref) of every branch and tag; a name is text, whatever bytes the ref has."""
     for ref in refs:
-        yield (ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else ref.removeprefix("refs/")), ref
+        name = ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else ref.removeprefix("refs/")
+        yield (name if name.isprintable() else paths.to_text(os.fsencode(name))), ref
 
 
 def _open(shop: Workshop, config: RepoConfig, options: Options) -> _Opened:
@@ -182,6 +207,7 @@ def _open(shop: Workshop, config: RepoConfig, options: Options) -> _Opened:
 def _sync_branch(shop: Workshop, opened: _Opened, options: Options, name: str, revision: str) -> Report:
     config = opened.config
     try:
+        ref = revision.removeprefix("refs/heads/") if revision.startswith("refs/heads/") else name
         tip = _newer_tip(opened, name, options)
         if tip is not None:
             where = f"stands at {tip[:12]}" if tip else "is gone"
@@ -194,14 +220,14 @@ def _sync_branch(shop: Workshop, opened: _Opened, options: Options, name: str, r
             config.rules,
             make_default=name == opened.head,
             wait=options.wait,
-            tip=None if name.startswith(TAGS) else partial(opened.remote.tip, name),
+            tip=None if name.startswith(TAGS) else partial(opened.remote.tip, ref),
             force=options.force,
             dry_run=options.dry_run,
             verify=options.verify,
         )
         return sync(shop.database, shop.settings, shop.embedder, target, shop.progress)
-    except GitstrataError as error:
-        return failure(config.name, name, error)
+    except Exception as error:
+        return failure(config.name, name, _as_ours(error))
 
 
 def _newer_tip(opened: _Opened, name: str, options: Options) -> str | None:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
+import re
+import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +42,11 @@ _CONFIG = (
 
 
 def hardened_environment(protocols: str = "none") -> dict[str, str]:
-    """Return the environment of every git child; ``protocols`` as in GIT_ALLOW_PROTOCOL."""
+    """Return the environment of every git child; ``protocols`` as in GIT_ALLOW_PROTOCOL.
+
+    Whoever reads objects may read anybody's repository; whoever fetches may not trust another user's configuration.
+    """
+    config = _CONFIG if protocols == "none" else [pair for pair in _CONFIG if pair[0] != "safe.directory"]
     env = settings.git_environment() | {
         "GIT_ALLOW_PROTOCOL": protocols,
         "GIT_ASKPASS": "true",
@@ -49,10 +56,10 @@ def hardened_environment(protocols: str = "none") -> dict[str, str]:
         "GIT_TERMINAL_PROMPT": "0",
         "LC_ALL": "C",
         "SSH_ASKPASS": "true",
-        "GIT_CONFIG_COUNT": str(len(_CONFIG)),
+        "GIT_CONFIG_COUNT": str(len(config)),
     }
     env.setdefault("GIT_SSH_COMMAND", "ssh -oBatchMode=yes")
-    for i, (key, value) in enumerate(_CONFIG):
+    for i, (key, value) in enumerate(config):
         env[f"GIT_CONFIG_KEY_{i}"] = key
         env[f"GIT_CONFIG_VALUE_{i}"] = value
     return env
@@ -104,7 +111,14 @@ def open_repository(path: Path) -> Repository:
     return Repository(git_dir, location, str(location))
 
 
+def require_git() -> None:
+    """Raise UsageError if there is no git; GitPython would say so in many lines."""
+    if shutil.which("git") is None:
+        raise UsageError("git is not installed or not on PATH: install git 2.30 or newer")
+
+
 def _gitpython(path: Path) -> gitpython.Repo:
+    require_git()
     import git as gitpython
 
     if not path.exists():
@@ -131,9 +145,16 @@ def resolve(repository: Repository, revision: str = "", *, branch: str = "") -> 
             found = reader.find(f"{name}^{{commit}}")
             if found is not None:
                 return _parse_commit(found[0], found[1], branch)
+    where = repository.location
+    _run(repository, "rev-parse", "--git-dir")  # a repository that git cannot open says so in git's own words
+    for name in names if revision else ["HEAD"]:
+        with contextlib.suppress(SourceError):
+            sha = _run(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", name).decode().strip()
+            if sha and sha != name:
+                raise UsageError(f"{name} of {where} is {sha[:12]}, which cannot be read: run `git fsck` there")
     if revision:
-        raise SourceError(f"{repository.location} has no branch, tag or commit {revision!r}: see `git branch -a` there")
-    raise SourceError(f"{repository.location} has no commit at HEAD yet: commit something, or name a branch with --rev")
+        raise SourceError(f"{where} has no branch, tag or commit {revision!r}: see `git branch -a` there")
+    raise SourceError(f"{where} has no commit at HEAD yet: commit something, or name a branch with --rev")
 
 
 def branch_tip(repository: Repository, branch: str) -> str:
@@ -143,10 +164,18 @@ def branch_tip(repository: Repository, branch: str) -> str:
     return found[0] if found else ""
 
 
+def is_ancestor(repository: Repository, older: str, newer: str) -> bool | None:
+    """Say whether one commit is in the history of another, None where this clone cannot tell."""
+    command = _command(repository.git_dir, "merge-base", "--is-ancestor", older, newer)
+    code = subprocess.run(command, capture_output=True, env=hardened_environment()).returncode
+    return {0: True, 1: False}.get(code)
+
+
 def list_refs(repository: Repository) -> dict[str, str]:
     """Return the commit or tag object behind each ref below refs/heads and refs/tags, by full name."""
     output = _run(repository, "for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/tags")
-    return dict(line.decode(errors="surrogateescape").rsplit(" ", 1)[:2] for line in output.splitlines())
+    lines = output.decode(errors="surrogateescape").splitlines()
+    return {line.rpartition(" ")[0]: line.rpartition(" ")[2] for line in lines}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +201,33 @@ def working_tree(repository: Repository, indexed: str) -> WorkingTree | None:
     with contextlib.suppress(SourceError):
         counts = _run(repository, "rev-list", "--left-right", "--count", f"{indexed}...{head}", "--").split()
         behind, ahead = int(counts[0]), int(counts[1])
-    work_tree = f"--work-tree={repository.location}"
-    edited = _run(repository, work_tree, "diff-files", "-z", "--name-only", "--ignore-submodules")
     staged = _run(repository, "diff-index", "-z", "--cached", "--name-only", "--ignore-submodules", head)
-    return WorkingTree(head, ahead, behind, len({*edited.split(b"\0"), *staged.split(b"\0")} - {b""}))
+    changed = set(staged.split(b"\0")) - {b""}
+    return WorkingTree(head, ahead, behind, len(changed | set(_touched(repository))))
+
+
+_STAT = re.compile(
+    rb"(\d{6}) [0-9a-f]+ \d\t([^\0]*)\0  ctime: [\d:]+\n  mtime: (\d+):(\d+)\n[^\0]*?size: (\d+)\t[^\n]*\n"
+)
+
+
+def _touched(repository: Repository) -> Iterator[bytes]:
+    """Yield the paths whose size or time differs from git's index. No file is opened, and git is not asked to look:
+    it would run the repository's own filters on what it is not sure of.
+    """
+    listed = _run(repository, "ls-files", "--stage", "--debug", "-z")
+    for mode, path, seconds, nanoseconds, size in _STAT.findall(listed):
+        if mode == b"160000":
+            continue
+        try:
+            now = os.lstat(os.path.join(os.fsencode(repository.location), path))  # noqa: PTH118 (a path of bytes)
+        except OSError:
+            yield path
+            continue
+        then = int(seconds) * 10**9 + int(nanoseconds)
+        same_time = now.st_mtime_ns == then or (not int(nanoseconds) and now.st_mtime_ns // 10**9 == int(seconds))
+        if not same_time or now.st_size & 0xFFFFFFFF != int(size):
+            yield path
 
 
 def head_branch(repository: Repository) -> str:
@@ -185,13 +237,18 @@ def head_branch(repository: Repository) -> str:
 
 
 def _parse_commit(oid: str, content: bytes, branch: str) -> Commit:
-    headers = content.split(b"\n\n", 1)[0].split(b"\n")
-    tree = next(h[5:] for h in headers if h.startswith(b"tree ")).decode()
-    committer = next(h for h in headers if h.startswith(b"committer "))
-    seconds = int(committer.rsplit(b" ", 2)[1])
+    """Return a commit's tree and date; a date that is missing or out of range becomes 1970."""
+    tree, seconds = "", 0
+    for header in content.split(b"\n\n", 1)[0].split(b"\n"):
+        if header.startswith(b"tree "):
+            tree = header[5:].decode(errors="replace")
+        elif header.startswith(b"committer ") and (found := re.search(rb" (\d{1,12}) [+-]\d+$", header)):
+            seconds = int(found.group(1))
+    if not tree:
+        raise SourceError(f"commit {oid} has no tree: run `git fsck` in that repository")
     try:
-        when = datetime.fromtimestamp(max(0, seconds), UTC)
-    except (OverflowError, ValueError):
+        when = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
         when = datetime.fromtimestamp(0, UTC)
     return Commit(oid, tree, when, branch)
 
@@ -323,9 +380,12 @@ def _run(repository: Repository, *arguments: str, stdin: bytes = b"") -> bytes:
             command, input=stdin, capture_output=True, env=hardened_environment(), cwd=repository.location
         )
     except FileNotFoundError as error:
-        raise UsageError("git is not installed or not on PATH: install git 2.30 or newer") from error
+        require_git()
+        raise SourceError(f"{repository.location} is gone: give the folder of a git repository") from error
     if done.returncode:
         reason = last_line(done.stderr.decode(errors="replace"))
+        if "promisor" in reason:
+            reason = "it is a partial clone and lacks objects of this commit; index its URL, or clone it whole"
         raise SourceError(f"git {arguments[0]} failed in {repository.location}: {reason}")
     return done.stdout
 

@@ -11,13 +11,16 @@ import contextlib
 import fcntl
 import os
 import re
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.errors import SourceError
-from flows.git import Repository, hardened_environment, last_line
+from flows.git import Repository, hardened_environment, last_line, require_git
 from flows.urls import FETCH_PROTOCOLS, canonical_url, check_url, redact
 
 if TYPE_CHECKING:
@@ -39,8 +42,9 @@ class Remote:
         Raises:
             SourceError: the remote cannot be reached or refused.
         """
-        output = self._ask("--refs", f"refs/heads/{branch}")
-        return output.split()[0] if output.strip() else ""
+        ref = f"refs/heads/{branch}"
+        lines = (line.split("\t", 1) for line in self._ask("--refs", ref).split("\n"))
+        return next((pair[0] for pair in lines if pair[1:] == [ref]), "")  # ls-remote matches the ends of names, too
 
     def head(self) -> str:
         """Ask for the ref that HEAD points to, "" if it is detached or there is none."""
@@ -48,38 +52,49 @@ class Remote:
         return match.group(1) if match else ""
 
     def _ask(self, option: str, ref: str) -> str:
-        import git as gitpython
-
-        client = gitpython.Git()
-        client.update_environment(**self._environment())
-        try:
-            return str(client.execute(["git", "ls-remote", option, "--end-of-options", check_url(self.url), ref]))
-        except gitpython.GitCommandError as error:
-            raise self._unreachable(error) from error
+        """Run ls-remote in an empty folder: git would obey the configuration of a repository around the caller's."""
+        require_git()
+        command = ["git", "ls-remote", option, "--end-of-options", check_url(self.url), ref]
+        with tempfile.TemporaryDirectory(prefix="gitstrata-") as nowhere:
+            env = self._environment() | {"GIT_CEILING_DIRECTORIES": str(Path(nowhere).parent)}
+            done = subprocess.run(command, cwd=nowhere, env=env, capture_output=True, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            raise self._unreachable(done.stderr.decode(errors="replace"))
+        return done.stdout.decode(errors="surrogateescape")
 
     def mirror(self, folder: Path, progress: FetchProgress | None = None) -> Repository:
-        """Bring a bare mirror in ``folder`` up to date, with all branches and tags.
+        """Bring a bare mirror in ``folder`` up to date, with all branches and tags; one that is damaged is made anew.
 
         Raises:
             SourceError: the remote cannot be reached or refused; the mirror stays as it was.
         """
-        import git as gitpython
-
         check_url(self.url)
         folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.parent.chmod(0o700)  # what a configuration denies is in here, too
         with _alone(folder):
-            head = self.head()
+            head = self.head()  # from here on the remote answers: what fails now is the mirror's fault
+            try:
+                self._update(folder, progress)
+            except SourceError:
+                shutil.rmtree(folder, ignore_errors=True)
+                self._update(folder, progress)
+            if head:
+                (folder / "HEAD").write_text(f"ref: {head}\n")
+        return Repository(folder, folder, canonical_url(self.url))
+
+    def _update(self, folder: Path, progress: FetchProgress | None) -> None:
+        import git as gitpython
+
+        try:
             if not (folder / "HEAD").exists():
                 gitpython.Repo.init(folder, mkdir=True, bare=True)
             repo = gitpython.Repo(folder)
             repo.git.update_environment(**self._environment())
-            try:
-                _fetch(repo, self.url, progress)
-            except gitpython.GitCommandError as error:
-                raise self._unreachable(error) from error
-            if head:
-                (folder / "HEAD").write_text(f"ref: {head}\n")
-        return Repository(folder, folder, canonical_url(self.url))
+            _fetch(repo, self.url, progress)
+        except gitpython.GitCommandError as error:
+            raise self._unreachable(str(error.stderr).strip().removeprefix("stderr: ").strip("'")) from error
+        except (gitpython.InvalidGitRepositoryError, gitpython.NoSuchPathError) as error:
+            raise SourceError(f"the mirror {folder} is damaged: delete it and run this again") from error
 
     def _environment(self) -> dict[str, str]:
         env = hardened_environment(":".join(FETCH_PROTOCOLS))
@@ -93,8 +108,7 @@ class Remote:
             }
         return env
 
-    def _unreachable(self, error: gitpython.GitCommandError) -> SourceError:
-        stderr = str(error.stderr).strip().removeprefix("stderr: ").strip("'")
+    def _unreachable(self, stderr: str) -> SourceError:
         remedy = "Check the URL, the network and your access"
         return SourceError(f"{redact(self.url)} cannot be fetched: {last_line(stderr)}. {remedy}")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-Outcome = Literal["done", "unchanged", "partial", "superseded", "planned", "failed"]
+Outcome = Literal["done", "unchanged", "partial", "superseded", "planned", "ignored", "failed"]
 
 
 @dataclass(slots=True)

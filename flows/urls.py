@@ -8,7 +8,7 @@ from pathlib import Path
 from flows.errors import UsageError
 
 FETCH_PROTOCOLS = ("https", "ssh", "file")
-_SCP = re.compile(r"^(?:[\w.-]+@)?([\w.-]+):(?!//)(.+)$")
+_SCP = re.compile(r"^(?:[^/]*@)?([\w.-]+):(?!//)(.+)$")
 _URL = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*)://")
 
 
@@ -29,12 +29,19 @@ def check_url(url: str) -> str:
         raise UsageError(
             f"{redact(url)!r} cannot be fetched: use an https://, ssh:// or file:// URL, or user@host:path"
         )
+    rest = url[scheme.end() :] if scheme else url
+    if name != "file" and ("?" in rest or "#" in rest):
+        raise UsageError(f"{redact(url)!r} cannot be fetched: a repository's URL has no ? or # in it")
+    if not scheme and ":" in rest.rpartition("@")[0]:
+        raise UsageError(f"{redact(url)!r} cannot be fetched: leave the password out and use an ssh key")
     return url
 
 
 def redact(text: str) -> str:
-    """Replace the credentials of every URL in ``text`` by ``***``."""
-    return re.sub(r"(://)[^/@\s]+@", r"\1***@", text)
+    """Replace the credentials of every URL in ``text`` by ``***``: rather too much of a line than too little."""
+    text = re.sub(r"(://).*@", r"\1***@", text)
+    text = re.sub(r"(://[^\s?]*\?)\S+", r"\1***", text)
+    return re.sub(r"(?<![\w/])[\w.-]+:[^\s/@]+@(?=[\w.-]+:)", "***@", text)
 
 
 def canonical_url(url: str, base: Path | None = None) -> str:

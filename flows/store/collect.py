@@ -116,6 +116,11 @@ def purge_unshown(connection: Connection, keep_since: datetime | None) -> Collec
     aged = f"select cut_id from cut join blob using (blob_id) where {_OLD}"
     cuts = [row[0] for row in connection.execute(f"{aged} and {unshown}", [keep_since])]
     gone.cuts += _delete(connection, f"delete from cut where cut_id = any(%s) and {unshown}", cuts)
+    connection.execute(
+        f"update blob set body = null where {_OLD} and body is not null"
+        " and not exists (select 1 from cut where cut.blob_id = blob.blob_id)",
+        [keep_since],
+    )
     gone.texts = connection.execute(
         f"delete from text where {_OLD} and not exists (select 1 from chunk where chunk.text_id = text.text_id)",
         [keep_since],
@@ -151,6 +156,11 @@ def _purge_batch(connection: Connection, oids: list[str], gone: Collected) -> No
         "delete from text where text_id = any(%s)"
         " and not exists (select 1 from chunk where chunk.text_id = text.text_id)",
         texts,
+    )
+    connection.execute(
+        "update blob set body = null where oid = any(%s) and body is not null"
+        " and not exists (select 1 from cut where cut.blob_id = blob.blob_id)",
+        [oids],
     )
     gone.blobs += _delete(
         connection,

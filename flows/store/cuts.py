@@ -10,6 +10,7 @@ from psycopg import sql
 
 from chunkers.chunk import Chunk, Cut, Level
 from flows.decode import Facts
+from flows.select import Keep
 from flows.store.connect import Connection, copy_rows
 from flows.store.models import Model
 
@@ -36,7 +37,7 @@ class CutRows:
 
 @dataclass(frozen=True, slots=True)
 class BlobRows:
-    """Everything one blob adds: its facts, its text (None if the facts rule it out), its cuts."""
+    """Everything one blob adds: its facts, its text (None if there is none to show, ever), its cuts."""
 
     oid: str
     size: int
@@ -47,11 +48,11 @@ class BlobRows:
 
 @dataclass(frozen=True, slots=True)
 class BlobTask:
-    """A blob to be read, with the languages that its paths offer it as."""
+    """A blob to be read, with what its paths would keep it as."""
 
     oid: str
     size: int
-    languages: tuple[str, ...]
+    keeps: tuple[Keep, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +138,17 @@ def _insert_blobs(connection: Connection, blobs: Sequence[BlobRows]) -> dict[str
             [blob.oid for blob in blobs],
             [blob.size for blob in blobs],
             [json.dumps(blob.facts.to_json()) for blob in blobs],
-            [blob.body for blob in blobs],
+            [blob.body if blob.cuts else None for blob in blobs],
         ],
     )
+    # A blob that is not cut stores no text; if a cut of another configuration has it stored, it is the one of now.
+    uncut = [blob for blob in blobs if not blob.cuts and blob.facts.read]
+    if uncut:
+        connection.execute(
+            "update blob set body = new.body from unnest(%b::text[], %b::text[]) as new (oid, body)"
+            " where blob.oid = new.oid and blob.body is not null and blob.body is distinct from new.body",
+            [[blob.oid for blob in uncut], [blob.body for blob in uncut]],
+        )
     rows = connection.execute("select oid, blob_id from blob where oid = any(%s)", [[blob.oid for blob in blobs]])
     return dict(rows.fetchall())
 

@@ -57,18 +57,22 @@ def latest(connection: Connection, repo: str, branch: str | None = None) -> Run 
 
 
 def unpublished(connection: Connection, repo: str = "") -> list[Run]:
-    """Return the newest run of each branch that has no published commit; a dead one counts as failed."""
+    """Return the newest run of each branch without a published commit, if it failed or is at work; a dead one failed.
+
+    A branch that was removed, and a repository that is gone, have nothing to say any more.
+    """
     rows = connection.execute(
         "select distinct on (s.repo, s.branch) s.repo, s.branch, coalesce(s.commit_sha, ''), s.started_at,"
-        " s.finished_at, s.outcome, s.report, s.error from sync_run s where (%(repo)s = '' or s.repo = %(repo)s)"
-        " and not exists (select 1 from branch b join repo r using (repo_id)"
-        " where r.name = s.repo and b.name = s.branch)"
+        " s.finished_at, s.outcome, s.report, s.error from sync_run s join repo r on r.name = s.repo"
+        " where (%(repo)s = '' or s.repo = %(repo)s) and s.started_at >= r.added_at"
+        " and not exists (select 1 from branch b where b.repo_id = r.repo_id and b.name = s.branch)"
         " and not (s.branch = '*' and exists (select 1 from sync_run t where t.repo = s.repo and t.run_id > s.run_id))"
         " order by s.repo, s.branch, s.run_id desc",
         {"repo": repo},
     )
     found = [Run(*row) for row in rows]
-    return [run if is_running(connection, run) else replace(run, outcome="failed") for run in found]
+    dead = [run if is_running(connection, run) else replace(run, outcome="failed") for run in found]
+    return [now for run, now in zip(found, dead, strict=True) if run.outcome in ("failed", "running")]
 
 
 def is_running(connection: Connection, run: Run) -> bool:
