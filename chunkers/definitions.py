@@ -13,8 +13,9 @@ from importlib.resources import files
 
 import tree_sitter
 
+from chunkers.comments import STYLES, doc_of, lead_row
 from chunkers.languages import Grammar
-from chunkers.naming import clean_name, doc_of, lead_row, name_from_signature, qualify, signature_of
+from chunkers.naming import clean_name, name_from_signature, qualify, signature_of
 
 CLASS, METHOD, SPACE, CONST = "class", "method", "space", "const"
 _MACRO_DEPTH = 3  # macros in macros that are looked into
@@ -41,6 +42,7 @@ class Definition:
     signature: str = ""
     doc: str = ""
     depth: int = 0
+    is_open: bool = False  # without braces: it reaches to the next one of its kind
     is_twin: bool = False  # a second name of its parent: ``typedef struct a {} b``
     parent: Definition | None = None
     children: list[Definition] = field(default_factory=list)
@@ -158,8 +160,12 @@ def _collect(
                 made.owner,
             )
         made = found[key] = fresh
+    if "open" in captures:
+        made.is_open, made.end, made.last = True, captures["open"][0].end_byte, _last_row(captures["open"][0])
     if made.body is None and "body" in captures:
         made.body, made.body_row = captures["body"][0].start_byte, captures["body"][0].start_point.row
+        if captures["body"][0].end_byte > made.end:  # it stands beside the signature
+            made.end, made.last = captures["body"][0].end_byte, _last_row(captures["body"][0])
     if not made.raw_name and "name" in captures:
         made.raw_name = _text(captures["name"][0], source)
     if not made.owner and "owner" in captures:
@@ -191,8 +197,8 @@ def _nest(ordered: list[Definition]) -> list[Definition]:
     roots: list[Definition] = []
     stack: list[Definition] = []
     for definition in ordered:
-        while stack and definition.end > stack[-1].end:
-            stack.pop()
+        while stack and (definition.end > stack[-1].end or (definition.is_open and stack[-1].is_open)):
+            _close(stack.pop(), definition)
         parent = stack[-1].parent if stack and definition.is_twin else stack[-1] if stack else None
         if parent is not None:
             definition.parent, definition.depth = parent, parent.depth + 1
@@ -204,16 +210,27 @@ def _nest(ordered: list[Definition]) -> list[Definition]:
     return roots
 
 
+def _close(space: Definition, after: Definition) -> None:
+    """Let a space without braces end before the next one."""
+    if space.is_open and after.is_open:
+        space.end, space.last = after.start, max(space.first, after.first - 1)
+
+
 def _describe(ordered: list[Definition], grammar: Grammar, source: bytes, lines: Sequence[str]) -> None:
     """Fill in names, signatures, docs and lead rows, parents before children."""
     floors: dict[int, int] = {}
+    noise = STYLES[grammar.comments].noise
     for definition in ordered:
         parent = definition.parent
         floor = floors.get(id(parent), 0 if parent is None else parent.first + 1)
+        while definition.last > definition.first and not lines[definition.last].strip():
+            definition.last -= 1  # where indentation tells, a node reaches to the next statement
         definition.lead = lead_row(lines, min(definition.lead, definition.first), floor, grammar.comments)
         floors[id(parent)] = definition.last + 1
-        is_type = definition.group in (CONST, CLASS) or definition.kind == "macro"
-        definition.signature = signature_of(source, definition.start, definition.body, definition.end, is_type=is_type)
+        is_type = definition.group in (CONST, CLASS) or definition.kind in ("macro", "module") or definition.is_open
+        definition.signature = signature_of(
+            source, definition.start, definition.body, definition.end, is_type=is_type, noise=noise
+        )
         raw = definition.raw_name or name_from_signature(definition.signature, definition.kind)
         name = clean_name(raw, definition.kind)
         owner = clean_name(definition.owner, "") if definition.owner else ""

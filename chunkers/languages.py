@@ -20,7 +20,8 @@ from identify.extensions import EXTENSIONS, EXTENSIONS_NEED_BINARY_CHECK, NAMES
 from identify.interpreters import INTERPRETERS
 
 Category = Literal["code", "docs", "data", "other text"]
-How = Literal["tree", "markdown", "rst", "asciidoc", "plain"]
+Comments = Literal["slash", "xml", "hash", "python", "dash", "quoted", "ml"]
+How = Literal["tree", "markdown", "rst", "asciidoc", "notebook", "component", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,9 @@ class Grammar:
     module: str
     function: str
     queries: tuple[str, ...]
-    comments: Literal["slash", "hash"]  # what the lines before a definition must look like to be its documentation
+    comments: Comments  # what the lines before a definition must look like to be its documentation
+
+    loses_itself: bool = False  # takes quadratic time over text that is not its language
 
     @property
     def wheel(self) -> str:
@@ -49,14 +52,21 @@ class Language:
     category: Category
     how: How = "plain"
     grammar: Grammar | None = None
+    border: str = ""  # a pattern of lines that "plain" would rather begin a chunk with
 
 
-def _grammar(module: str, *queries: str, function: str = "language", hash_comments: bool = False) -> Grammar:
-    return Grammar(f"tree_sitter_{module}", function, queries, "hash" if hash_comments else "slash")
+def _grammar(
+    module: str,
+    *queries: str,
+    function: str = "language",
+    comments: Comments = "slash",
+    loses_itself: bool = False,
+) -> Grammar:
+    return Grammar(f"tree_sitter_{module}", function, queries or (module,), comments, loses_itself)
 
 
 _GRAMMARS: dict[str, Grammar] = {
-    "python": _grammar("python", "python", hash_comments=True),
+    "python": _grammar("python", comments="python"),
     "javascript": _grammar("javascript", "ecma", "javascript"),
     "jsx": _grammar("javascript", "ecma", "javascript"),
     "typescript": _grammar("typescript", "ecma", "typescript", function="language_typescript"),
@@ -66,14 +76,56 @@ _GRAMMARS: dict[str, Grammar] = {
     "rust": _grammar("rust", "rust"),
     "c": _grammar("c", "c"),
     "cpp": _grammar("cpp", "c", "cpp"),
+    "csharp": _grammar("c_sharp", comments="xml"),
+    "ruby": _grammar("ruby", comments="hash"),
+    "php": _grammar("php", function="language_php"),
+    "kotlin": _grammar("kotlin", loses_itself=True),
+    "scala": _grammar("scala"),
+    "swift": _grammar("swift"),
+    "shell": _grammar("bash", comments="hash"),
+    "lua": _grammar("lua", comments="dash", loses_itself=True),
+    # From here on wheels of the extra "languages".
+    "elixir": _grammar("elixir", comments="quoted"),
+    "haskell": _grammar("haskell", comments="dash"),
+    "zig": _grammar("zig"),
+    "dart": _grammar("dart", loses_itself=True),
+    "julia": _grammar("julia", comments="quoted", loses_itself=True),
+    "objective-c": _grammar("objc", "c", "objc"),
+    "sql": _grammar("sql", comments="dash"),
+    "terraform": _grammar("hcl", comments="hash"),
+    "hcl": _grammar("hcl", comments="hash"),
+    "ocaml": _grammar("ocaml", function="language_ocaml", comments="ml"),
 }
-_PROSE: dict[str, How] = {
+_DOCUMENTS: dict[str, How] = {
     "markdown": "markdown",
     "mdx": "markdown",
     "myst": "markdown",
     "quarto": "markdown",
     "rst": "rst",
     "asciidoc": "asciidoc",
+    "jupyter": "notebook",
+    "vue": "component",
+    "svelte": "component",
+}
+# Lines at which text without a grammar is best cut: a pattern for their beginning.
+_BORDERS: dict[str, str] = {
+    "yaml": r"[\w\"'$][^#]*:(?:\s|$)|---",
+    "toml": r"\[",
+    "ini": r"\[",
+    "json": r"(?:  |    |\t)\"",
+    "json5": r"(?:  |    |\t)[\w\"']",
+    "css": r"[^\s}/*]",
+    "scss": r"[^\s}/*]",
+    "less": r"[^\s}/*]",
+    "sass": r"[^\s/*]",
+    "proto": r"(?:message|service|enum|extend)\b",
+    "graphql": r"(?:extend\s+)?(?:type|interface|input|enum|union|scalar|directive|schema|query|mutation|fragment)\b",
+    "thrift": r"(?:struct|service|enum|union|exception)\b",
+    "dockerfile": r"(?i:FROM)\b",
+    "makefile": r"[\w.%/$(){}-][^=#]*:(?!=)|define\b|ifn?(?:eq|def)\b",
+    "cmake": r"(?i:function|macro|if|foreach|add_\w+|project)\s*\(",
+    "html": r"\s{0,8}<(?:head|body|nav|main|section|article|aside|footer|h[1-6]|script|style|template|form|table)",
+    "xml": r"(?:  |    |\t)<\w",
 }
 
 # Tags of `identify` that are one language under another name here; the first that a file carries wins.
@@ -118,9 +170,9 @@ _NO_LANGUAGE = _set(
     "text binary file directory symlink socket executable non-executable header image audio video archive "
     "plain-text font"
 )
-_DOCS = _set("markdown mdx rst asciidoc myst quarto tex org textile pod rd typst creole man ngdoc")
+_DOCS = _set("markdown mdx rst asciidoc jupyter myst quarto tex org textile pod rd typst creole man ngdoc")
 _DATA = _set(
-    "json json5 jsonl ndjson yaml toml ini csv tsv xml svg plist jupyter properties java-properties pofile po pot diff "
+    "json json5 jsonl ndjson yaml toml ini csv tsv xml svg plist properties java-properties pofile po pot diff "
     "go-sum gemfile-lock pem gettext bib edn icalendar avro-schema textproto wkt map manifest vdx fits dbc"
 )
 _OTHER = _set(
@@ -187,8 +239,11 @@ def _category(name: str) -> Category:
 def _table() -> dict[str, Language]:
     sources = (*EXTENSIONS.values(), *EXTENSIONS_NEED_BINARY_CHECK.values(), *NAMES.values(), *INTERPRETERS.values())
     tags = {tag for found in sources if "binary" not in found for tag in found} - _NO_LANGUAGE - set(_TAG_NAMES)
-    plain = tags | set(_TAG_NAMES.values()) | set(_EXTENSIONS.values()) | set(_PROSE)
-    rows = {name: Language(name, _category(name), _PROSE.get(name, "plain")) for name in plain}
+    plain = tags | set(_TAG_NAMES.values()) | set(_EXTENSIONS.values()) | set(_DOCUMENTS) | set(_BORDERS)
+    rows = {
+        name: Language(name, _category(name), _DOCUMENTS.get(name, "plain"), border=_BORDERS.get(name, ""))
+        for name in plain
+    }
     rows |= {name: Language(name, "code", "tree", grammar) for name, grammar in _GRAMMARS.items()}
     rows[DEFAULT.name] = DEFAULT
     return rows

@@ -6,6 +6,7 @@ border's own line and never on its position, so an inserted line moves only the 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ COARSE = Sizes(1_500, 3_300)  # plus breadcrumb and signature still under TEXT_C
 _CLOSERS = (")", "]", "}", "else", "elif", "except", "finally", "catch", "case", "end", "</", "#endif", "|", ">", "*")
 _COMMENTS = ("#", "//", "/*", "*", "--", ";", "%", "@")
 _NO_BORDER = 31
+_OTHER = 8  # how much worse other lines are where a language has its borders
 _DEPTHS = 8  # deeper statements are all alike
 
 
@@ -68,6 +70,17 @@ def text_ranks(lines: Sequence[str], first: int, last: int) -> list[int]:
         ranks.append(_rank(depth, stripped, was_blank=was_blank, was_comment=was_comment))
         was_blank, was_comment = False, stripped.startswith(_COMMENTS)
     return ranks
+
+
+def bordered(lines: Sequence[str], ranks: Sequence[int], border: re.Pattern[str]) -> list[int]:
+    """Return ranks that prefer lines which match ``border``, and comments directly above them, to all others."""
+    made = [min(rank + _OTHER, _NO_BORDER) for rank in ranks]
+    for row, line in enumerate(lines):
+        if border.match(line):
+            while row and lines[row - 1].lstrip().startswith(_COMMENTS) and not border.match(lines[row - 1]):
+                row -= 1
+            made[row] = 0
+    return made
 
 
 def statement_ranks(lines: Sequence[str], first: int, last: int, depths: dict[int, int]) -> list[int]:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
+from chunkers.comments import comment_end, comment_text, docstring_at
 from chunkers.definitions import CLASS, CONST, Definition
+from chunkers.languages import Comments
 from chunkers.lines import clip, size_of, text_of
-from chunkers.naming import comment_text, docstring_at
 from chunkers.plain import beginning
 
 OUTLINE_CHARS = 2_400  # a file's outline
@@ -29,10 +29,10 @@ def file_outline(
     imports: Sequence[tuple[int, int]],
     members: Sequence[Definition],
     source: bytes,
-    style: Literal["slash", "hash"],
+    comments: Comments,
 ) -> str:
     """Return what a file is about: first comment, imports, definitions with signatures; else its first lines."""
-    parts = [_top_comment(lines, style, source)]
+    parts = [_top_comment(lines, comments, source)]
     parts.append(_fill((clip(text_of(lines, a, b), 200) for a, b in imports), IMPORT_CHARS))
     room = OUTLINE_CHARS - sum(len(part) + 1 for part in parts)
     parts.append(_fill((_entry(member) for member in members), room))
@@ -58,7 +58,7 @@ def _fill(entries: Iterable[str], room: int) -> str:
     return "\n".join(kept)
 
 
-def _top_comment(lines: Sequence[str], style: str, source: bytes) -> str:
+def _top_comment(lines: Sequence[str], comments: Comments, source: bytes) -> str:
     """Return the first paragraph of the file's docstring or of its first comment that is no license."""
     row = 0
     while row < min(len(lines), 200):
@@ -66,32 +66,19 @@ def _top_comment(lines: Sequence[str], style: str, source: bytes) -> str:
         if not stripped or stripped.startswith("#!"):
             row += 1
             continue
-        if style == "hash" and _QUOTES.match(stripped):
+        if comments == "python" and _QUOTES.match(stripped):
             offset = len("\n".join(lines[:row]).encode("utf-8", "surrogatepass")) + (1 if row else 0)
             offset += len(lines[row]) - len(lines[row].lstrip())
-            return _paragraphs(docstring_at(source, offset))
-        last = _comment_end(lines, row, style)
+            return _paragraphs(docstring_at(source, offset, comments))
+        last = comment_end(lines, row, comments)
         if last < row:
             return ""
         block = "\n".join(lines[row : last + 1])
-        said = comment_text(lines[row : last + 1])
+        said = comment_text(lines[row : last + 1], comments)
         if said and not _LICENSE.search(block[:3_000]) and len(said) > 8:
             return _paragraphs(said)
         row = last + 1
     return ""
-
-
-def _comment_end(lines: Sequence[str], row: int, style: str) -> int:
-    """Return the last row of the comment that begins at ``row``, ``row - 1`` if none does."""
-    stripped = lines[row].strip()
-    if style == "slash" and stripped.startswith("/*"):
-        while row < len(lines) - 1 and "*/" not in lines[row]:
-            row += 1
-        return row
-    marker = "#" if style == "hash" else "//"
-    while row < len(lines) and lines[row].strip().startswith(marker):
-        row += 1
-    return row - 1
 
 
 def _paragraphs(text: str) -> str:
@@ -140,12 +127,14 @@ def tells_own(lines: Sequence[str], definition: Definition, members: Sequence[De
     return sum(size_of(lines, a, b) for a, b, member in own if member is None) <= OWN_CHARS
 
 
-def skeleton(lines: Sequence[str], definition: Definition, members: Sequence[Definition], source: bytes) -> str:
+def skeleton(
+    lines: Sequence[str], definition: Definition, members: Sequence[Definition], source: bytes, comments: Comments
+) -> str:
     """Return a class without its members' bodies: docs, signature, fields if they are few, member signatures."""
     parts = [header(lines, definition)]
     own_told = tells_own(lines, definition, members)
     if not own_told and definition.body is not None:
-        parts.append(clip(docstring_at(source, definition.body), DOC_CHARS))
+        parts.append(clip(docstring_at(source, definition.body, comments), DOC_CHARS))
     body = own_rows(definition, members, definition.first, definition.last)
     own = sum(size_of(lines, a, b) for a, b, member in body if member is None) if own_told else 0
     room = SKELETON_CHARS - own - sum(map(len, parts))
@@ -158,10 +147,12 @@ def skeleton(lines: Sequence[str], definition: Definition, members: Sequence[Def
     return "\n".join(part for part in parts if part.strip())
 
 
-def method_head(lines: Sequence[str], definition: Definition, members: Sequence[Definition], source: bytes) -> str:
+def method_head(
+    lines: Sequence[str], definition: Definition, members: Sequence[Definition], source: bytes, comments: Comments
+) -> str:
     """Return docs and signature of a long method and the signatures of what it defines."""
     parts = [header(lines, definition)]
     if definition.body is not None:
-        parts.append(clip(docstring_at(source, definition.body), DOC_CHARS))
+        parts.append(clip(docstring_at(source, definition.body, comments), DOC_CHARS))
     parts.extend("    " + member.signature for member in members)
     return _fill([part for part in parts if part.strip()], OUTLINE_CHARS)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import re
+
 from chunkers.chunk import Cut, Level
 from chunkers.draft import FILE, MODULE, Draft, finish
-from chunkers.lines import bounded_texts, long_line_note, split_lines, split_rows, text_of, text_ranks
+from chunkers.lines import bordered, bounded_texts, long_line_note, split_lines, split_rows, text_of, text_ranks
 
 HEAD_CHARS = 800  # how much of a file's beginning stands for the whole of it
 
 
-def cut_plain(text: str, fallback: str = "") -> Cut:
-    """Cut by lines: block chunks that cover every line, and a file chunk above them if there are several."""
+def cut_plain(text: str, fallback: str = "", border: str = "") -> Cut:
+    """Cut by lines: block chunks that cover every line, and a file chunk above them if there are several.
+
+    ``border`` is a pattern for the beginning of lines that chunks should rather begin with.
+    """
     lines = split_lines(text)
     if not text.strip():
         return Cut((), (), len(lines), fallback)
     blocks: list[Draft] = []
-    for first, last in split_rows(lines, 0, len(lines) - 1, text_ranks(lines, 0, len(lines) - 1)):
+    ranks = text_ranks(lines, 0, len(lines) - 1)
+    if border:
+        ranks = bordered(lines, ranks, re.compile(border))
+    for first, last in split_rows(lines, 0, len(lines) - 1, ranks):
         window = text_of(lines, first, last)
         if not window.strip():
             _extend(blocks, last)

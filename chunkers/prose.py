@@ -178,6 +178,11 @@ def _title(raw: str) -> str:
     return clip(_LINK.sub(lambda match: match[1] or match[2] or "", raw), TITLE_CHARS) or "section"
 
 
+def markdown_headings(lines: Sequence[str]) -> list[Section]:
+    """Return the headings of Markdown lines (at least one), with row, depth and title."""
+    return _markdown(lines)[0]
+
+
 def _markdown(lines: Sequence[str]) -> tuple[list[Section], set[int]]:
     found: list[Section] = []
     fenced: set[int] = set()

@@ -14,7 +14,7 @@ import tree_sitter
 from chunkers.chunk import Cut, Level, Symbol
 from chunkers.definitions import METHOD, Definition, find_definitions, load
 from chunkers.draft import FILE, MODULE, Draft, coarser, finish
-from chunkers.languages import Grammar
+from chunkers.languages import Comments, Grammar
 from chunkers.lines import (
     COARSE,
     WHOLE_CHARS,
@@ -24,6 +24,7 @@ from chunkers.lines import (
     split_rows,
     statement_ranks,
     text_of,
+    text_ranks,
 )
 from chunkers.outline import file_outline, method_head, skeleton, tells_own
 from chunkers.statements import statement_depths
@@ -34,20 +35,31 @@ CONTAINER_ROWS = 60  # a function of more rows that defines others of at least I
 INNER_ROWS = 5
 
 
-def cut_tree(text: str, grammar: Grammar) -> Cut:
-    """Cut code with its grammar; raises what a missing wheel, a query that does not fit or the parser raises."""
+def cut_tree(text: str, grammar: Grammar, script: bytes | None = None) -> Cut:
+    """Cut code with its grammar; raises what a missing wheel, a query that does not fit or the parser raises.
+
+    ``script`` is the text with everything blank that is not of the grammar's language.
+    """
     lines = split_lines(text)
     if not text.strip():
         return Cut((), (), len(lines))
-    source = text.encode("utf-8", "surrogatepass").replace(b"\0", b" ")
+    source = (text.encode("utf-8", "surrogatepass") if script is None else script).replace(b"\0", b" ")
     root = tree_sitter.Parser(load(grammar)[0]).parse(source).root_node
     found = find_definitions(grammar, root, source, lines)
     members = list(members_of(found.roots))
     outline = file_outline(lines, found.imports, members, source, grammar.comments)
     file = Draft(Level.FILE, FILE, "", "", 0, len(lines) - 1, outline, None)
-    drafts = _Cutter(lines, source, root).cut(Container(0, len(lines) - 1, None, members, file))
+    cutter = _Cutter(lines, source, root, grammar.comments, is_whole=script is None)
+    drafts = cutter.cut(Container(0, len(lines) - 1, None, members, file))
     symbols = [Symbol(d.name, d.kind, d.first + 1, d.last + 1, d.signature, d.doc) for d in _named(found.all)]
     return finish([file, *drafts], symbols, len(lines), long_line_note(lines))
+
+
+def defines(text: str, grammar: Grammar) -> bool:
+    """Return whether a text holds any definition of the grammar's language."""
+    source = text.encode("utf-8", "surrogatepass").replace(b"\0", b" ")
+    root = tree_sitter.Parser(load(grammar)[0]).parse(source).root_node
+    return bool(find_definitions(grammar, root, source, split_lines(text)).all)
 
 
 def _named(found: Iterable[Definition]) -> Iterator[Definition]:
@@ -68,8 +80,11 @@ class Run:
 class _Cutter:
     """The state of one cut: the lines, the tree, and statement depths once a long run asked for them."""
 
-    def __init__(self, lines: list[str], source: bytes, root: tree_sitter.Node) -> None:
-        self.lines, self.source, self.root = lines, source, root
+    def __init__(
+        self, lines: list[str], source: bytes, root: tree_sitter.Node, comments: Comments, *, is_whole: bool
+    ) -> None:
+        self.lines, self.source, self.root, self.comments = lines, source, root, comments
+        self.is_whole = is_whole
         self.drafts: list[Draft] = []
         self.todo: list[Container] = []
         self.runs: list[Run] = []
@@ -109,11 +124,11 @@ class _Cutter:
         self.drafts.append(draft)
         inner = [child for child in members_of(member.children) if child.depth <= MAX_DEPTH]
         if unit.is_class and (unit.size > WHOLE_CHARS or holds_bodies(member)):
-            draft.text = skeleton(self.lines, member, inner, self.source)
+            draft.text = skeleton(self.lines, member, inner, self.source, self.comments)
             told = tells_own(self.lines, member, inner)
             self.todo.append(Container(unit.first, unit.last, member, inner, draft, told))
         elif _is_container(member, inner):
-            draft.text = method_head(self.lines, member, inner, self.source)
+            draft.text = method_head(self.lines, member, inner, self.source, self.comments)
             self.todo.append(Container(unit.first, unit.last, member, inner, draft))
         elif unit.size <= WHOLE_CHARS:
             draft.text = _breadcrumb(member) + text_of(self.lines, unit.first, unit.last)
@@ -148,9 +163,14 @@ class _Cutter:
             first, last = run.unit.first, run.unit.last
             pieces = [(first, last)]
             if run.unit.size > WHOLE_CHARS:
-                pieces = split_rows(self.lines, first, last, statement_ranks(self.lines, first, last, depths))
+                pieces = split_rows(self.lines, first, last, self._ranks(first, last, depths))
             for a, b in pieces:
                 self._add_piece(run, a, b)
+
+    def _ranks(self, first: int, last: int, depths: dict[int, int]) -> list[int]:
+        if self.is_whole or any(row in depths for row in range(first, last + 1)):
+            return statement_ranks(self.lines, first, last, depths)
+        return text_ranks(self.lines, first, last)
 
     def _add_piece(self, run: Run, first: int, last: int) -> None:
         """Add a piece; the first one of a long method is the text of the method's own chunk."""

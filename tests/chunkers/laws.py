@@ -6,6 +6,7 @@ from pathlib import Path
 
 from chunkers.chunk import Cut, Level
 from chunkers.cut import cut
+from chunkers.languages import Language
 from chunkers.lines import TEXT_CHARS
 
 ORDER = list(Level)
@@ -16,7 +17,7 @@ FIXTURES = {
 }
 
 
-def check(text: str, language: str) -> Cut:
+def check(text: str, language: Language | str) -> Cut:
     """Cut a text twice and assert every law that needs no second text."""
     made = cut(text, language)
     assert made == cut(text, language)
@@ -35,7 +36,7 @@ def check(text: str, language: str) -> Cut:
         if chunk.parent is not None:
             assert ORDER.index(made.chunks[chunk.parent].level) < ORDER.index(chunk.level)
     assert covered == set(range(1, made.lines + 1))
-    if not made.fallback:
+    if not made.fallback and language != "jupyter":  # whose lines are JSON around what is told
         told = {line.strip() for chunk in made.chunks for line in chunk.text.split("\n")}
         assert not [
             line for line in lines if any(map(str.isalnum, line)) and len(line) < 3_000 and line.strip() not in told

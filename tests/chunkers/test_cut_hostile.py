@@ -8,11 +8,13 @@ import pytest
 from laws import check
 
 from chunkers.chunk import Level
-from chunkers.cut import cut
+from chunkers.cut import cut, fingerprint
+from chunkers.languages import Grammar, Language, get, names
 
 NESTED_NAMES = "".join(f"{'  ' * i}class C{i}:\n" for i in range(400)) + "  " * 400 + "pass\n"
 HOSTILE = {
     # name: (language, text, most chunks)
+    "parens in a notebook": ("jupyter", '{"cells": ' + "[" * 200_000, 60),
     "parens": ("c", "int x = " + "(" * 20_000 + "1" + ")" * 20_000 + ";\n", 40),
     "parens on lines": ("c", "int x =\n" + "(\n" * 20_000 + "1" + ")\n" * 20_000 + ";\n", 100),
     "python parens": ("python", "x = " + "(" * 4_000 + "1" + ")" * 4_000 + "\n", 20),
@@ -75,6 +77,19 @@ def test_three_thousand_methods_are_all_symbols() -> None:
     made = cut(HOSTILE["many methods"][1], "java")
     assert len(made.symbols) == 3_001
     assert sum(chunk.level == Level.METHOD for chunk in made.chunks) < 100
+
+
+def test_a_grammar_that_is_not_installed_gives_line_windows_and_a_note() -> None:
+    row = Language("cobol", "code", "tree", Grammar("tree_sitter_cobol", "language", ("c",), "slash"))
+    made = check("MOVE A TO B.\n", row)
+    assert made.fallback == "no grammar for cobol: install tree-sitter-cobol, or gitstrata[languages]"
+    assert fingerprint(row) != fingerprint("text")
+
+
+@pytest.mark.parametrize("name", [name for name in names() if (g := get(name).grammar) and g.loses_itself])
+def test_large_text_in_which_a_grammar_loses_itself_is_cut_by_lines(name: str) -> None:
+    made = check("word word word\n" * 20_000, name)
+    assert "define nothing" in made.fallback
 
 
 def test_a_failing_grammar_falls_back_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

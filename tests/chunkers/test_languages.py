@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from chunkers import cut as cutting
@@ -26,10 +30,10 @@ TABLE = [
     ("a.h", "c", "code", "tree"),
     ("a.hpp", "cpp", "code", "tree"),
     ("a.CC", "cpp", "code", "tree"),
-    ("a.rb", "ruby", "code", "plain"),
-    ("a.cs", "csharp", "code", "plain"),
-    ("a.kt", "kotlin", "code", "plain"),
-    ("run.sh", "shell", "code", "plain"),
+    ("a.rb", "ruby", "code", "tree"),
+    ("a.cs", "csharp", "code", "tree"),
+    ("a.kt", "kotlin", "code", "tree"),
+    ("run.sh", "shell", "code", "tree"),
     ("Dockerfile", "dockerfile", "code", "plain"),
     ("Makefile", "makefile", "code", "plain"),
     ("a.json", "json", "data", "plain"),
@@ -39,7 +43,15 @@ TABLE = [
     ("README.md", "markdown", "docs", "markdown"),
     ("a.rst", "rst", "docs", "rst"),
     ("a.adoc", "asciidoc", "docs", "asciidoc"),
-    ("a.ipynb", "jupyter", "data", "plain"),
+    ("a.ipynb", "jupyter", "docs", "notebook"),
+    ("a.exs", "elixir", "code", "tree"),
+    ("main.tf", "terraform", "code", "tree"),
+    ("a.m", "objective-c", "code", "tree"),
+    ("a.sql", "sql", "code", "tree"),
+    ("a.vue", "vue", "code", "component"),
+    ("a.svelte", "svelte", "code", "component"),
+    ("a.proto", "proto", "code", "plain"),
+    ("CMakeLists.txt", "cmake", "code", "plain"),
     ("LICENSE", "text", "other text", "plain"),
     (".gitignore", "gitignore", "other text", "plain"),
     ("no_extension", "text", "other text", "plain"),
@@ -81,6 +93,21 @@ def test_every_grammar_fits_its_queries(name: str) -> None:
     assert grammar is not None
     load(grammar)
     assert languages.grammar_version(grammar) != "absent"
+
+
+@pytest.mark.parametrize("name", languages._BORDERS)
+def test_every_border_is_a_pattern_of_a_language_that_a_name_tells(name: str) -> None:
+    re.compile(get(name).border)
+    assert get(name).how == "plain"
+
+
+def test_every_grammar_is_pinned_once_by_default_or_by_the_extra() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    pins = [pin for pin in project["dependencies"] + extras["languages"] if pin.startswith("tree-sitter-")]
+    wheels = {grammar.wheel for name in names() if (grammar := get(name).grammar)}
+    assert sorted(pin.partition("==")[0] for pin in pins) == sorted(wheels)
+    assert set(extras["languages"]) <= set(extras["dev"])
 
 
 def test_a_grammar_bump_changes_only_its_own_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
