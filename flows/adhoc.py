@@ -49,9 +49,13 @@ def open_source(settings: Settings, source: str, progress: Progress | None = Non
 
 def mirror_folder(settings: Settings, url: str) -> Path:
     """Return where the mirror of a URL is kept: one for all spellings of a remote."""
-    origin = urls.canonical_url(urls.check_url(url))
+    return mirror_of(settings, urls.canonical_url(urls.check_url(url)))
+
+
+def mirror_of(settings: Settings, origin: str) -> Path:
+    """Return where the mirror of a remote is kept, by its canonical form."""
     digest = hashlib.sha256(origin.encode()).hexdigest()[:8]
-    return settings.mirrors / f"{urls.short_name(origin).replace('/', '+')[:80]}-{digest}.git"
+    return settings.mirrors / f"{urls.short_name(origin or '-').replace('/', '+')[:80]}-{digest}.git"
 
 
 def index(

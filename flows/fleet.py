@@ -93,7 +93,11 @@ def in_force(connection: Connection, names: Sequence[str]) -> list[RepoConfig]:
     Raises:
         UsageError: a name that no configuration has.
     """
-    known = {item.name: RepoConfig.from_json(item.config) for item in repos.configured(connection)}
+    return pick({item.name: RepoConfig.from_json(item.config) for item in repos.configured(connection)}, names)
+
+
+def pick(known: Mapping[str, RepoConfig], names: Sequence[str]) -> list[RepoConfig]:
+    """Return the named ones of some repositories, or all of them."""
     if unknown := [name for name in names if name not in known]:
         have = ", ".join(sorted(known)) or "none; publish a configuration with --config first"
         raise UsageError(f"{', '.join(unknown)} is not configured. Configured: {have}")

@@ -143,9 +143,10 @@ def _fetch(repo: gitpython.Repo, url: str, progress: FetchProgress | None) -> No
     parse = Progress().new_message_handler()
     lines: list[str] = []
 
-    def on_line(line: str) -> None:
-        lines.append(line)
-        parse(line)
+    def on_line(line: bytes) -> None:  # names of refs are bytes: GitPython's own decoding fails on some
+        text = line.decode(errors="replace")
+        lines.append(text)
+        parse(text)
 
-    handle_process_output(process, None, on_line, finalizer=None, decode_streams=True)
+    handle_process_output(process, None, on_line, finalizer=None, decode_streams=False)
     process.wait(stderr="\n".join(lines))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
+import sys
 import time
 from collections.abc import Sequence
 from datetime import timedelta
@@ -14,9 +17,11 @@ import typer
 from flows import settings as settings_module
 from flows.errors import UsageError
 from flows.settings import Settings
-from mcp_tools.summary import summary
+from mcp_tools.summary import printable, summary
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from flows.config import RepoConfig
     from flows.fleet import Options
     from flows.report import Report
@@ -60,14 +65,17 @@ def sync(
         raise UsageError("--branch, --commit and --checkout go with one repository")
     if commit and not branch:
         raise UsageError("--commit needs --branch: the branch whose tip it is")
+    if commit and not re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", commit):
+        raise UsageError(f"--commit {commit!r}: give the whole id of a commit, 40 or 64 lower-case hex digits")
     options = Options(branch or _checked_out(checkout), commit, checkout, force, dry_run, verify, wait)
     settings = settings_module.load()
     chosen, notes = _chosen(settings, names or [], config, options)
     reports = run(settings, chosen, options, jobs=jobs, quiet=as_json)
     if as_json:
+        print("\n".join(notes), end="\n" * bool(notes), file=sys.stderr)
         print(json.dumps([report.to_json() for report in reports]))
     else:
-        print("\n".join([*notes, *map(summary, reports)]))
+        print(printable("\n".join([*notes, *map(summary, reports)])))
     raise typer.Exit(1 if any(report.outcome in ("partial", "failed") for report in reports) else 0)
 
 
@@ -86,19 +94,22 @@ def _chosen(
     settings: Settings, names: Sequence[str], config: Path | None, options: Options
 ) -> tuple[list[RepoConfig], list[str]]:
     """Publish the configuration, if one is given, and return the repositories to sync and what is to be said."""
-    from flows import fleet
+    from flows import fleet, git
     from flows.config import load
     from flows.store.connect import open_database
 
     folder = config or (FOLDER if FOLDER.is_dir() else None)
     configuration = load(folder) if folder else None
     with open_database(settings) as database, database.connect() as connection:
-        if configuration is None:
+        if folder is None or configuration is None:
             return fleet.in_force(connection, names), []
         if options.dry_run:
-            known = {repo.name: repo for repo in configuration.repos}
-            return [known[name] for name in names if name in known] or list(known.values()), []
-        published = fleet.publish(connection, configuration, force=options.force)
+            return fleet.pick({repo.name: repo for repo in configuration.repos}, names), []
+
+        def is_ancestor(older: str, newer: str) -> bool | None:
+            return git.is_ancestor(git.open_repository(folder), older, newer)
+
+        published = fleet.publish(connection, configuration, force=options.force, is_ancestor=is_ancestor)
         notes = [published.note] if published.note else []
         notes += [f"{name} is not configured any more: removed" for name in published.removed]
         return fleet.in_force(connection, names or published.names) if names or published.names else [], notes
@@ -112,8 +123,21 @@ def run(settings: Settings, configs: Sequence[RepoConfig], options: Options, *, 
     from concurrent.futures import ProcessPoolExecutor
 
     with ProcessPoolExecutor(min(jobs, len(configs)), multiprocessing.get_context("spawn")) as pool:
-        futures = [pool.submit(_one, settings, config, options, quiet) for config in configs]
-        return [report for future in futures for report in future.result()]
+        futures = [(config, pool.submit(_one, settings, config, options, quiet)) for config in configs]
+        return [report for config, future in futures for report in _result(config, future)]
+
+
+def _result(config: RepoConfig, future: Future[list[Report]]) -> list[Report]:
+    """Return a worker's reports; one that was killed has none."""
+    from concurrent.futures.process import BrokenProcessPool
+
+    from flows.errors import SourceError
+    from flows.sync import failure
+
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        return [failure(config.name, "*", SourceError("a worker process was killed: run this again"))]
 
 
 def _one(settings: Settings, config: RepoConfig, options: Options, quiet: bool) -> list[Report]:
@@ -128,7 +152,7 @@ def _one(settings: Settings, config: RepoConfig, options: Options, quiet: bool) 
 
 def gc(
     grace: Annotated[
-        float, typer.Option("--grace-days", min=0, help="Keep what was shown or written within these days.")
+        float, typer.Option("--grace-days", min=0, max=3650, help="Keep what was shown or written within these days.")
     ] = GRACE_DAYS,
     as_json: Json = False,
 ) -> None:
@@ -154,26 +178,31 @@ def gc(
 
 def purge(
     name: Annotated[str, typer.Argument(metavar="REPO", help="The repository.")],
-    path: Annotated[str, typer.Argument(help="Glob from the repository's root; everything without it.")] = "",
+    path: Annotated[str | None, typer.Argument(help="Glob from the repository's root; everything without it.")] = None,
 ) -> None:
     """Delete a repository, or the files of it that a glob names, with their content, at once.
 
     What a glob took away comes back with the next run unless the repository's rules deny it.
     """
+    from flows import adhoc
     from flows.store import branches, collect, lexicon
     from flows.store import repos as stored
     from flows.store.connect import open_database
     from flows.store.models import active_model
     from mcp_tools.scope import path_patterns
 
-    patterns, _ = path_patterns([path]) if path else ([], [])
-    with open_database(settings_module.load()) as database, database.connect() as connection:
+    patterns = path_patterns([path])[0] if path is not None else []
+    if path is not None and not patterns:
+        raise UsageError(f"purge: {path!r} names no file; leave it out to delete the whole repository")
+    settings = settings_module.load()
+    with open_database(settings) as database, database.connect() as connection:
         if name not in stored.names(connection):
             raise UsageError(f"unknown repo {name!r}: gitstrata status lists what there is")
         if patterns:
             oids = branches.remove_files(connection, name, patterns[0])
         else:
             oids = branches.blobs_of(connection, name)
+            shutil.rmtree(adhoc.mirror_of(settings, stored.origin(connection, name)), ignore_errors=True)
             stored.remove(connection, name)
         gone = collect.purge(connection, oids)
         model = active_model(connection)

@@ -8,6 +8,14 @@ if TYPE_CHECKING:
     from flows.report import Report
 
 
+_UNSHOWN = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"}
+
+
+def printable(text: str) -> str:
+    """Return text that tells a terminal nothing but what to show: code and names may hold escape sequences."""
+    return text.replace("\r\n", "\n").translate(_UNSHOWN)
+
+
 def summary(report: Report) -> str:
     """Return the lines that say what a run did."""
     lines = [f"{report.repo} {report.branch}{f' at {report.commit[:12]}' if report.commit else ''}: {report.outcome}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,12 @@ from tests.servers import temporary_home
 from tests.stubs import StubEmbedder
 
 _numbers = itertools.count()
+# A suite that was started in the background ignores SIGINT, and so would every program that the tests start and stop.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="Write what comes out to the golden files.")
 
 
 @pytest.fixture(scope="session")

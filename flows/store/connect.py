@@ -200,7 +200,9 @@ def _apply(conninfo: str) -> None:
 
         class Backend(PostgresqlPsycopgBackend):  # type: ignore[misc]
             def connect(self, dburi: object) -> Connection:
-                return connect(conninfo)
+                connection = connect(conninfo)
+                connection.execute("set synchronous_commit = on")
+                return connection
 
             @contextlib.contextmanager
             def lock(self, timeout: int = 10) -> Iterator[None]:
@@ -209,7 +211,9 @@ def _apply(conninfo: str) -> None:
         backend = Backend(parse_uri("postgresql+psycopg://gitstrata"), "_yoyo_migration")
         try:
             backend.init_database()
-            backend.apply_migrations(backend.to_apply(read_migrations(str(MIGRATIONS))))
+            for migration in backend.to_apply(read_migrations(str(MIGRATIONS))):
+                with backend.transaction():  # the schema and the mark that it is there, together or not at all
+                    backend.apply_one(migration)
         finally:
             backend.connection.close()
 

@@ -112,6 +112,12 @@ def remove(connection: Connection, name: str) -> bool:
     return connection.execute("delete from repo where name = %s", [name]).rowcount > 0
 
 
+def origin(connection: Connection, name: str) -> str:
+    """Return what a repository's name stands for."""
+    row = connection.execute("select origin from repo where name = %s", [name]).fetchone()
+    return str(row[0]) if row else ""
+
+
 def names(connection: Connection) -> list[str]:
     """Return the names of all repositories, whoever added them."""
     return [row[0] for row in connection.execute("select name from repo order by name")]

@@ -92,10 +92,6 @@ FILES = {
 }
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="Write what the tools answer to the golden files.")
-
-
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     """Compare an answer with tests/mcp_tools/golden/NAME.txt; times do not count."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from flows.errors import EmbedderError, UsageError
-from flows.store import runs
+from flows.store import repos, runs
 from flows.store.connect import Database
 from mcp_tools import render
 from mcp_tools.index import Index
@@ -145,6 +145,7 @@ def test_a_run_is_indexing_while_it_lives_and_failed_when_it_died(
     index.embedder.spoil = None
     with index.database.connect() as connection:
         name = "r" if published else "new"
+        repos.claim(connection, name, "somewhere" if name == "new" else str(repo.path))
         runs.start(connection, name, "main", "e" * 40)  # and then its process is killed
     dead = only(reader, name)
     assert dead.state == "failed" and dead.last_run[0].outcome == "failed"
