@@ -27,10 +27,11 @@ import cocoindex as coco
 
 from chunkers import cut
 from chunkers.chunk import Cut
-from flows import select
+from flows import plan, select
 from flows.decode import Facts, decode
 from flows.errors import GitstrataError, Interrupted, SourceError
 from flows.git import ObjectReader
+from flows.secrets import mask
 from flows.store.connect import Connection
 from flows.store.cuts import BlobRows, BlobTask, CutKey, CutRows, write_blobs
 from flows.store.texts import TextStore, text_hash
@@ -104,7 +105,8 @@ async def process_blob(task: BlobTask) -> None:
     try:
         body, facts, cuts = _cut_blob(flow, task)
     except Exception as error:  # whatever the content did to a decoder or chunker: this file fails, no other
-        flow.failed[task.oid] = str(error) if isinstance(error, GitstrataError) else f"{type(error).__name__}: {error}"
+        said = str(error) if isinstance(error, GitstrataError) else f"{type(error).__name__}: {error}"
+        flow.failed[task.oid] = mask(said)[0]  # it may quote the content
         flow.on_blob()
         return
     texts = tuple(chunk.text for _, made in cuts for chunk in made.chunks)
@@ -120,14 +122,14 @@ async def process_blob(task: BlobTask) -> None:
 
 
 def _cut_blob(flow: Flow, task: BlobTask) -> tuple[str | None, Facts, list[tuple[CutKey, Cut]]]:
-    """Return the blob's text (None if its facts rule it out everywhere), its facts, and a cut for each language."""
+    """Return the blob's text (None if nothing of it may be shown), its facts, and a cut for each language."""
     if task.size > flow.rules.max_bytes:
         return None, Facts(read=False), []
     text, facts = decode(flow.reader.read(task.oid))
-    decisions = [select.by_facts(language, task.size, facts, flow.rules) for language in task.languages]
+    decisions = [select.by_facts(keep, task.size, facts, flow.rules) for keep in task.keeps]
     languages = sorted({decision.language for decision in decisions if isinstance(decision, select.Keep)})
-    cuts = [(CutKey(name, cut.fingerprint(name)), cut.cut(text, name)) for name in languages]
-    return (text if cuts else None), facts, cuts
+    cuts = [(plan.cut_key(name), cut.cut(text, name)) for name in languages]
+    return (None if facts.key_file or facts.binary or facts.lfs else text), facts, cuts
 
 
 @coco.fn

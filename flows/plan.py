@@ -10,18 +10,22 @@ from dataclasses import dataclass, field
 
 from chunkers import cut
 from flows import git, paths, select
+from flows.policy import Policy
+from flows.secrets import MASK_VERSION
 from flows.select import Denied, Keep, Rules, Skip, SkipReason
 from flows.store.branches import FileRow, entry_key
 from flows.store.cuts import BlobTask, CutKey, KnownBlob
 
+MASKED = f".m{MASK_VERSION}"  # how the fingerprint of a cut ends whose text was masked as it is now
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """An entry of the tree that its path lets in, and the language that its name tells."""
+    """An entry of the tree that its path lets in, and as what."""
 
     entry: git.Entry
     key: bytes
-    language: str
+    keep: Keep
 
 
 @dataclass(slots=True)
@@ -36,18 +40,18 @@ class Plan:
     rows: list[FileRow] = field(default_factory=list)  # decided by path alone
 
 
-def compare(entries: Iterable[git.Entry], shown: set[bytes], right: set[bytes], rules: Rules) -> Plan:
+def compare(entries: Iterable[git.Entry], shown: set[bytes], right: set[bytes], rules: Rules, policy: Policy) -> Plan:
     """Return what is to be done so that a branch that shows ``shown``, ``right`` of it rightly, shows ``entries``."""
     plan, denied = Plan(), set()
     tree = {entry_key(entry): entry for entry in entries}
     for key, entry in tree.items():
         if key in right:
             continue
-        match select.by_path(entry, rules):
-            case Keep(language):
-                plan.wanted.append(Wanted(entry, key, language))
-            case Skip(reason):
-                plan.rows.append(file_row(Wanted(entry, key, ""), Skip(reason), None))
+        match select.by_path(entry, rules, policy):
+            case Keep() as keep:
+                plan.wanted.append(Wanted(entry, key, keep))
+            case Skip() as skip:
+                plan.rows.append(file_row(Wanted(entry, key, Keep("")), skip, None))
             case Denied():
                 denied.add(key)
     plan.seen = len(tree) - len(denied)
@@ -60,24 +64,24 @@ def compare(entries: Iterable[git.Entry], shown: set[bytes], right: set[bytes], 
 def tasks(
     wanted: Iterable[Wanted], known: Mapping[str, KnownBlob], whole: Collection[tuple[str, CutKey]], rules: Rules
 ) -> list[BlobTask]:
-    """Return the blobs that must be read: unknown, or without a whole cut for the language of one of their paths."""
-    languages: dict[str, set[str]] = {}
+    """Return the blobs that must be read: unknown, or without a whole cut for what one of their paths keeps them as."""
+    keeps: dict[str, set[Keep]] = {}
     for want in wanted:
         blob = known.get(want.entry.oid)
         if blob is None:
             continue
-        decision = select.by_facts(want.language, blob.size, blob.facts, rules)
+        decision = select.by_facts(want.keep, blob.size, blob.facts, rules)
         missing = blob.facts is None or decision is None
         if isinstance(decision, Keep):
             missing = missing or (want.entry.oid, cut_key(decision.language)) not in whole
         if missing:
-            languages.setdefault(want.entry.oid, set()).add(want.language)
-    return [BlobTask(oid, known[oid].size, tuple(sorted(names))) for oid, names in languages.items()]
+            keeps.setdefault(want.entry.oid, set()).add(want.keep)
+    return [BlobTask(oid, known[oid].size, tuple(sorted(found))) for oid, found in keeps.items()]
 
 
 def cut_key(language: str) -> CutKey:
-    """Return how a blob is cut as ``language`` by this program."""
-    return CutKey(language, cut.fingerprint(language))
+    """Return how a blob is cut as ``language`` by this program: the cutter's fingerprint, and what is masked."""
+    return CutKey(language, cut.fingerprint(language) + MASKED)
 
 
 def decided(
@@ -91,7 +95,7 @@ def decided(
     oid = want.entry.oid
     if oid in failed:
         return file_row(want, Skip(SkipReason.FAILED), None)
-    decision = select.by_facts(want.language, known[oid].size, known[oid].facts, rules)
+    decision = select.by_facts(want.keep, known[oid].size, known[oid].facts, rules)
     if isinstance(decision, Keep):
         cut_id = cut_ids.get((oid, cut_key(decision.language)))
         return file_row(want, decision if cut_id else Skip(SkipReason.FAILED), cut_id)
@@ -101,6 +105,6 @@ def decided(
 def file_row(want: Wanted, decision: Keep | Skip, cut_id: int | None) -> FileRow:
     """Return the row that shows an entry, or says why it shows nothing."""
     entry = want.entry
-    language = decision.language if isinstance(decision, Keep) else want.language
+    language = decision.language if isinstance(decision, Keep) else want.keep.language
     skip = str(decision.reason) if isinstance(decision, Skip) else None
     return FileRow(want.key, paths.to_text(entry.path), entry.mode, entry.oid, language, skip, cut_id)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 import psycopg
 import tenacity
 
-from chunkers import cut
-from flows import git, paths, plan, verify
+from flows import git, paths, plan, policy, verify
 from flows.embed import Embedder
 from flows.errors import DatabaseError, GitstrataError, Moved
 from flows.plan import Plan
@@ -34,6 +33,7 @@ Progress = Callable[[str, int, int], None]  # stage, done, total
 _NO_ROOM = (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory)
 ATTEMPTS = 4  # at one run, when connections break or another run gets in between
 MAX_ERRORS = 20  # failed files that a report names
+_AND = "+"  # between the two fingerprints that say what a branch was built with
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,6 @@ def _once(database: Database, settings: Settings, embedder: Embedder, target: Ta
     run = _Run(database, settings, embedder, target, report, progress)
     database.reopen()
     with database.connect() as connection:
-        run_id = (
-            None if target.dry_run else runs.start(connection, target.repo, target.commit.branch, target.commit.sha)
-        )
         try:
             run.go(connection)
         except BaseException as error:
@@ -100,8 +97,8 @@ def _once(database: Database, settings: Settings, embedder: Embedder, target: Ta
         finally:
             report.cpu_seconds = round(cpu_seconds() - started, 3)
             report.peak_memory_mb = round(peak_memory_mb(), 1)
-            if run_id is not None:
-                runs.finish(database, run_id, report)
+            if run.run_id is not None:
+                runs.finish(database, run.run_id, report)
     return report
 
 
@@ -131,13 +128,18 @@ class _Run:
     target: Target
     report: Report
     progress: Progress
+    run_id: int | None = None  # once it has been let in: a request that is refused is no run of the branch
+    rules_fp: str = ""  # of the configuration and, behind it, of the commit's policy files
 
     def go(self, connection: Connection) -> None:
         target = self.target
-        if self._is_superseded(connection):
-            return None
-        repos.claim(connection, target.repo, target.repository.origin, rename=target.rename)
+        if not target.dry_run:
+            repos.claim(connection, target.repo, target.repository.origin, rename=target.rename)
         with locks.branch(connection, target.repo, target.commit.branch, wait=target.wait), locks.content(connection):
+            if not target.dry_run:
+                self.run_id = runs.start(connection, target.repo, target.commit.branch, target.commit.sha)
+            if self._is_superseded(connection):
+                return None
             branch = branches.find_branch(connection, target.repo, target.commit.branch)
             with self.report.stage("plan"):
                 model = use_model(connection, self.embedder)
@@ -181,13 +183,13 @@ class _Run:
     def _stale(self, connection: Connection, branch: Branch | None, broken: frozenset[int]) -> set[bytes]:
         if branch is None:
             return set()
-        fingerprints = {name: cut.fingerprint(name) for name in branches.languages_shown(connection, branch)}
+        fingerprints = {name: plan.cut_key(name).fingerprint for name in branches.languages_shown(connection, branch)}
         return branches.stale_entries(connection, branch, fingerprints, broken)
 
     def _is_unchanged(self, connection: Connection, branch: Branch, stale: set[bytes]) -> bool:
         return (
             branch.tree_sha == self.target.commit.tree
-            and branch.rules_fp == self.target.rules.fingerprint
+            and branch.rules_fp.partition(_AND)[0] == self.target.rules.fingerprint  # the tree holds the policy
             and not branch.failed
             and not branch.purge_due
             and not stale
@@ -201,10 +203,12 @@ class _Run:
         self.report.outcome = "unchanged"
 
     def _plan(self, connection: Connection, branch: Branch | None, stale: set[bytes]) -> Plan:
-        rules = self.target.rules
+        entries = git.list_tree(self.target.repository, self.target.commit.sha)
+        told = policy.read(self.target.repository, entries)
+        self.rules_fp = _AND.join(filter(None, (self.target.rules.fingerprint, told.fingerprint)))
         shown, failed = branches.entries(connection, branch) if branch else (set[bytes](), set[bytes]())
-        right = shown - failed - stale if branch and branch.rules_fp == rules.fingerprint else set[bytes]()
-        return plan.compare(git.list_tree(self.target.repository, self.target.commit.sha), shown, right, rules)
+        right = shown - failed - stale if branch and branch.rules_fp == self.rules_fp else set[bytes]()
+        return plan.compare(entries, shown, right, self.target.rules, told)
 
     def _foresee(self, connection: Connection, todo: Plan, broken: frozenset[int], model: Model) -> None:
         """Fill in what a run would do, as far as that shows without reading new content."""
@@ -301,7 +305,7 @@ class _Run:
                 connection,
                 self.target.repo,
                 self.target.commit,
-                self.target.rules.fingerprint,
+                self.rules_fp,
                 Change(changed, removed),
                 expected=branch,
                 make_default=self.target.make_default,

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from chunkers import cut
-from flows import git
+from flows import git, plan
 from flows.decode import decode
 from flows.embed import Embedder
 from flows.errors import SourceError
@@ -46,7 +46,7 @@ def wrong_cuts(
 
 def _is_right(stored: StoredCut, reader: git.ObjectReader, bodies: dict[bytes, str]) -> bool:
     """Compare body, facts, chunks and symbols with a fresh cut of the blob, and note what its texts should be."""
-    if stored.fingerprint != cut.fingerprint(stored.language):
+    if stored.fingerprint != plan.cut_key(stored.language).fingerprint:
         return True  # stale, not wrong: the plan sees to it
     try:
         text, facts = decode(reader.read(stored.oid))

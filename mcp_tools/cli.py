@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -16,8 +17,8 @@ from flows import settings as settings_module
 from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
-from mcp_tools import cli_sync
-from mcp_tools.summary import summary
+from mcp_tools import cli_explain, cli_sync
+from mcp_tools.summary import printable, summary
 
 if TYPE_CHECKING:
     from flows.report import Report
@@ -27,11 +28,12 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    help="Search the code of many git repositories by meaning, exact text and people, commit by commit.",
+    help="Search the code of many git repositories by meaning and by words, commit by commit.",
 )
 db = typer.Typer(no_args_is_help=True, help="Look after the database.")
 app.add_typer(db, name="db")
 cli_sync.register(app)
+cli_explain.register(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
 RepoOption = Annotated[str, typer.Option("--repo", "-r", help="Only this repository.")]
@@ -56,16 +58,28 @@ def run_to_exit(command: Callable[[], object]) -> NoReturn:
         code = exit_.exit_code
     except GitstrataError as error:
         code = error.exit_code
-        print(f"gitstrata: {urls.redact(str(error))}", file=sys.stderr)
+        print(f"gitstrata: {printable(urls.redact(str(error)))}", file=sys.stderr)
     except (KeyboardInterrupt, typer.Abort):
         code = Interrupted.exit_code
         print("gitstrata: stopped; finished work is kept, run it again to go on", file=sys.stderr)
     except BrokenPipeError:
         code = 0
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails again
+        _discard_output()
+    except OSError as error:
+        code = 1
+        where = f"{error.filename}: " if error.filename else ""
+        remedy = "check space and permissions, or choose another folder with GITSTRATA_HOME"
+        print(f"gitstrata: {where}{error.strerror or error}: {remedy}", file=sys.stderr)
+        _discard_output()
     except Exception as error:
         code = _usage(error)
     sys.exit(code)
+
+
+def _discard_output() -> None:
+    """Let the flush at exit not fail once more on an output that is gone or full."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage(error: Exception) -> int:
@@ -86,6 +100,18 @@ def _on_sigterm(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    """Print the version if that was asked for."""
+    if version:
+        import importlib.metadata
+
+        print(importlib.metadata.version("gitstrata"))
+        raise typer.Exit
+
+
 @app.command()
 def index(
     source: Annotated[str, typer.Argument(help="A folder in a git repository, or a URL.")] = ".",
@@ -95,12 +121,25 @@ def index(
     as_json: Json = False,
 ) -> None:
     """Index a repository at a commit, without any configuration."""
+    if name:
+        _check_name(name)
     report = run_index(settings_module.load(), source, rev=rev, name=name, wait=wait, quiet=as_json)
     if as_json:
         print(json.dumps(report.to_json()))
     else:
-        print(summary(report))
+        print(printable(summary(report)))
     raise typer.Exit(1 if report.outcome in ("partial", "failed") else 0)
+
+
+def _check_name(name: str) -> None:
+    from pydantic_core import PydanticCustomError
+
+    from flows.config.values import check_name
+
+    try:
+        check_name(name)
+    except PydanticCustomError as error:
+        raise UsageError(f"--name {name[:80]!r}: {error}") from error
 
 
 def run_index(
@@ -226,7 +265,7 @@ def _index() -> Any:
 
 
 def _print(value: dict[str, Any], text: str, as_json: bool) -> None:
-    print(json.dumps(value, ensure_ascii=False) if as_json else text)
+    print(json.dumps(value) if as_json else printable(text))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,9 @@ def test_only_git_py_runs_git() -> None:
     assert users == {"flows/git.py", "flows/remotes.py"}
     # The server's launcher runs Postgres; nothing else runs anything.
     runners = {p.relative_to(ROOT).as_posix() for p in FILES if "subprocess" in top(imported(p))}
-    assert all(runner in ("flows/git.py", "flows/remotes.py") or runner.startswith("flows/store/") for runner in runners)
+    assert all(
+        runner in ("flows/git.py", "flows/remotes.py") or runner.startswith("flows/store/") for runner in runners
+    )
 
 
 def test_only_settings_reads_the_environment() -> None:

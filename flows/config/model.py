@@ -114,13 +114,17 @@ def apply_defaults(file: RepoFile, defaults: Defaults) -> RepoConfig:
         name=file.name,
         url=file.url,
         branches=tuple(dict.fromkeys(merged["branches"])),
-        rules=Rules(allow=tuple(merged["allow"]), deny=deny, max_bytes=merged["max_file_size"]),
+        rules=Rules(
+            allow=tuple(merged["allow"]),
+            deny=deny,
+            max_bytes=merged["max_file_size"],
+            languages=tuple(dict.fromkeys(merged["languages"])),
+            include_generated=merged["include_generated"],
+            include_vendored=merged["include_vendored"],
+        ),
         projects=tuple(dict.fromkeys(merged["projects"])),
         owner=merged["owner"],
-        languages=tuple(dict.fromkeys(merged["languages"])),
         credentials_env=merged["credentials_env"],
-        include_generated=merged["include_generated"],
-        include_vendored=merged["include_vendored"],
     )
 
 

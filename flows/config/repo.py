@@ -23,10 +23,7 @@ class RepoConfig:
     rules: Rules = field(default_factory=Rules)
     projects: tuple[str, ...] = ()
     owner: str = ""
-    languages: tuple[str, ...] = ()  # () = all
     credentials_env: str = ""  # the NAME of an environment variable
-    include_generated: bool = False
-    include_vendored: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values for a JSON column; equal configurations give equal values."""
@@ -40,10 +37,10 @@ class RepoConfig:
             "max_bytes": self.rules.max_bytes,
             "projects": list(self.projects),
             "owner": self.owner,
-            "languages": list(self.languages),
+            "languages": list(self.rules.languages),
             "credentials_env": self.credentials_env,
-            "include_generated": self.include_generated,
-            "include_vendored": self.include_vendored,
+            "include_generated": self.rules.include_generated,
+            "include_vendored": self.rules.include_vendored,
         }
 
     @classmethod
@@ -62,9 +59,12 @@ class RepoConfig:
             allow=tuple(value.get("allow", ())),
             deny=tuple(value.get("deny", ())),
             max_bytes=value.get("max_bytes", Rules.max_bytes),
+            languages=tuple(value.get("languages", ())),
+            include_generated=value.get("include_generated", Rules.include_generated),
+            include_vendored=value.get("include_vendored", Rules.include_vendored),
         )
-        lists: dict[str, Any] = {key: tuple(value.get(key, ())) for key in ("branches", "projects", "languages")}
-        plain = ("owner", "credentials_env", "include_generated", "include_vendored")
+        lists: dict[str, Any] = {key: tuple(value.get(key, ())) for key in ("branches", "projects")}
+        plain = ("owner", "credentials_env")
         return cls(value["name"], value["url"], rules=rules, **lists, **{k: value[k] for k in plain if k in value})
 
 

@@ -208,6 +208,10 @@ def _apply(conninfo: str) -> None:
             def lock(self, timeout: int = 10) -> Iterator[None]:
                 yield  # the advisory lock of our caller; yoyo's table of locks would outlive a killed process
 
+            @contextlib.contextmanager
+            def copy(self) -> Iterator[Backend]:
+                yield self  # the steps run in our transaction, not on a connection of their own
+
         backend = Backend(parse_uri("postgresql+psycopg://gitstrata"), "_yoyo_migration")
         try:
             backend.init_database()

@@ -16,6 +16,7 @@ from flows.config import Configuration, RepoConfig, load, load_file
 from flows.config.document import MAX_BYTES
 from flows.config.model import RepoFile, json_schema, keys
 from flows.errors import ConfigError, SchemaMismatch, UsageError
+from flows.policy import Policy
 from flows.select import Denied, Keep, Rules, by_path
 from tests.repos import Repo
 
@@ -235,13 +236,17 @@ FULL = RepoConfig(
     name="acme/tool",
     url="https://github.com/acme/tool.git",
     branches=("main", "release/*", "!release/old"),
-    rules=Rules(allow=("src/",), deny=("*.pem", "gen/"), max_bytes=500_000),
+    rules=Rules(
+        allow=("src/",),
+        deny=("*.pem", "gen/"),
+        max_bytes=500_000,
+        languages=("python",),
+        include_generated=True,
+        include_vendored=True,
+    ),
     projects=("payments",),
     owner="platform",
-    languages=("python",),
     credentials_env="ACME_TOKEN",
-    include_generated=True,
-    include_vendored=True,
 )
 
 
@@ -256,9 +261,10 @@ def test_a_repository_file_replaces_the_defaults_but_adds_to_their_deny_list(tmp
     )
     plain, full = sorted(load(folder).repos, key=lambda repo: repo != FULL and -1)
     assert full == FULL == load_file(folder / "tool.yaml")
-    assert plain.rules == Rules(allow=("a",), deny=("*.pem",), max_bytes=3 << 19)
-    assert (plain.branches, plain.projects, plain.languages) == ((), (), ("go",))
-    assert (plain.owner, plain.include_generated, plain.include_vendored) == ("platform", True, False)
+    assert plain.rules == Rules(
+        allow=("a",), deny=("*.pem",), max_bytes=3 << 19, languages=("go",), include_generated=True
+    )
+    assert (plain.branches, plain.projects, plain.owner) == ((), (), "platform")
 
 
 @pytest.mark.parametrize(
@@ -437,7 +443,7 @@ def test_unlike_in_git_a_file_of_a_denied_folder_can_be_let_in_again() -> None:
 def kept(repo: Repo, rules: Rules) -> set[str]:
     repository = git.open_repository(repo.path)
     entries = git.list_tree(repository, git.resolve(repository).sha)
-    judged = {entry.path.decode(): by_path(entry, rules) for entry in entries}
+    judged = {entry.path.decode(): by_path(entry, rules, Policy()) for entry in entries}
     assert all(isinstance(verdict, Keep | Denied) for verdict in judged.values())
     return {path for path, verdict in judged.items() if isinstance(verdict, Keep)}
 

@@ -1,0 +1,175 @@
+"""A repository full of what users reported as breaking code indexers: odd names, encodings, sizes, links, secrets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.repos import Repo
+
+FN = 'def handler_{n}(request):\n    """Handle request {n}."""\n    return request.get("{n}")\n\n'
+
+
+def make_hostile(dest: Path) -> Repo:
+    """Build it in ``dest``, on main with a history of renames, reverts and type changes, and a branch feature/π."""
+    repo = Repo(dest)
+    put, git = repo.write, repo.git
+
+    put(
+        "src/app.py",
+        'class App:\n    """Entry point."""\n\n'
+        + "".join(f"    def method_{i}(self, x):\n        return x + {i}\n\n" for i in range(40)),
+    )
+    put("src/crlf.py", "".join(FN.format(n=i) for i in range(20)).replace("\n", "\r\n"))
+    put("src/cr_only.txt", "alpha\rbeta\rgamma\r")
+    put("src/bom.py", b"\xef\xbb\xbfdef bom_function():\n    return 'bom'\n")
+    put(
+        "src/latin1.py",
+        "# -*- coding: latin-1 -*-\ndef caf\xe9_price():\n    return 'caf\xe9 \xa3'\n".encode("latin-1"),
+    )
+    put("src/utf16.cs", "class Utf16Thing { void Run() { } }\n".encode("utf-16"))
+    put("src/sjis.py", "# -*- coding: shift_jis -*-\ndef name():\n    return '日本語テキスト'\n".encode("shift_jis"))
+    put("src/nul_inside.py", b"def nul_inside():\n    return 'a\x00b'\n")
+    put("src/empty.py", b"")
+    put("src/blank.py", b"\n\n   \n\t\n")
+    put("src/one_line.py", b"ONE_LINE_CONSTANT_WITHOUT_NEWLINE = 42")
+    put("src/emoji_\U0001f600.py", "def emoji_name():\n    return '\U0001f600'\n")
+    put("src/dir with spaces/file name.py", "def spaced_path():\n    return 1\n")
+    put("src/中文目录/服务.py", "def cjk_path():\n    return '路径'\n")
+    put("src/quote'\"file.py", "def quoted_path():\n    return 1\n")
+    put("src/back\\slash.py", "def backslash_path():\n    return 1\n")
+    put("src/new\nline.py", "def newline_path():\n    return 1\n")
+    put("src/UPPER.PY", "def upper_extension():\n    return 1\n")
+    put("src/no_extension_script", "#!/usr/bin/env python3\ndef shebang_only():\n    return 1\n")
+    put("src/syntax_error.py", "def broken(:\n    retrun 1\nclass Half\n  def ok(self): pass\n")
+    put("src/merge_conflict.py", "def a():\n<<<<<<< HEAD\n    return 1\n=======\n    return 2\n>>>>>>> topic\n")
+    put("src/deep_parens.c", "int x = " + "(" * 20000 + "1" + ")" * 20000 + ";\n")
+    put("src/deep_braces.c", "void deep(void) " + "{" * 16384 + "}" * 16384 + "\n")
+    put("src/deep_json.json", "[" * 5000 + "]" * 5000)
+    put(
+        "src/flat_array.cpp",
+        "static const Entry table[] = {\n" + "".join(f'  {{"k{i}", {i}}},\n' for i in range(16000)) + "};\n",
+    )
+    put(
+        "src/god_class.java",
+        "public class God {\n"
+        + "".join(
+            f"  /** Doc {i}. */\n  public int m{i}(int a) {{ if (a > {i}) {{ return a; }} return {i}; }}\n"
+            for i in range(3000)
+        )
+        + "}\n",
+    )
+    put(
+        "src/huge_function.py",
+        "def huge(x):\n" + "".join(f"    x += {i}  # step {i}\n" for i in range(6000)) + "    return x\n",
+    )
+    put("web/app.min.js", "!function(){" + "var a=1;" * 120000 + "}();\n")
+    put("web/bundle.js", "!function(e,t){" + "e[t]=function(){return t+1};" * 40000 + "}();")
+    put("web/app.js.map", json.dumps({"version": 3, "mappings": "AAAA" * 50000}))
+    put("data/big.json", json.dumps([{"id": i, "name": f"row {i}", "v": i * 1.5} for i in range(600000)]))
+    put("data/embedding.csv", "\n".join(",".join("0.123456" for _ in range(768)) for _ in range(400)))
+    put(
+        "package-lock.json",
+        json.dumps(
+            {
+                "packages": {
+                    f"node_modules/p{i}": {"version": "1.0.0", "integrity": "sha512-" + "a" * 86} for i in range(4000)
+                }
+            },
+            indent=1,
+        ),
+    )
+    put(
+        "nb/analysis.ipynb",
+        json.dumps(
+            {
+                "cells": [
+                    {"cell_type": "markdown", "source": ["# Revenue analysis\n"], "metadata": {}},
+                    {
+                        "cell_type": "code",
+                        "source": ["def revenue(df):\n", "    return df.price.sum()\n"],
+                        "metadata": {},
+                        "execution_count": 1,
+                        "outputs": [
+                            {
+                                "output_type": "display_data",
+                                "data": {"image/png": "iVBORw0KGgo" + "A" * 300000},
+                                "metadata": {},
+                            }
+                        ],
+                    },
+                ],
+                "metadata": {"kernelspec": {"name": "python3"}},
+                "nbformat": 4,
+                "nbformat_minor": 5,
+            }
+        ),
+    )
+    put(
+        "gen/service_pb2.py",
+        "# -*- coding: utf-8 -*-\n# Generated by the protocol buffer compiler.  DO NOT EDIT!\n"
+        + "".join(FN.format(n=f"pb{i}") for i in range(200)),
+    )
+    put(
+        "gen/types.gen.go",
+        "// Code generated by protoc-gen-go. DO NOT EDIT.\npackage gen\n"
+        + "".join(f"type T{i} struct {{ A int }}\n" for i in range(300)),
+    )
+    put("vendor/lib/vendored.go", "package lib\nfunc Vendored() int { return 1 }\n")
+    put("third_party/zlib/z.c", "int zlib_vendored(void) { return 1; }\n")
+    put(
+        ".gitattributes",
+        "gen/* linguist-generated=true\nassets/*.bin filter=lfs diff=lfs merge=lfs -text\n"
+        "secret_export.txt export-ignore\n",
+    )
+    put("assets/model.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 123456789\n")
+    put("assets/logo.png", bytes.fromhex("89504e470d0a1a0a") + bytes(range(256)) * 8)
+    put(
+        "docs/README.md",
+        "# Guide\n\nIntro.\n\n## Setup\n\n```python\ndef example():\n    pass\n```\n\n"
+        "## Setup\n\nSecond section with the same title.\n",
+    )
+    put("config/secrets.env", "AWS_SECRET_ACCESS_KEY=AKIAFAKEFAKEFAKEFAKE\nDB_PASSWORD=hunter2\n")
+    put("config/id_rsa", "-----BEGIN OPENSSH PRIVATE KEY-----\nZmFrZQ==\n-----END OPENSSH PRIVATE KEY-----\n")
+    put("src/inline_key.py", "TOKEN = 'ghp_" + "x" * 36 + "'\n\ndef use():\n    return TOKEN\n")
+    for i in range(30):
+        put(f"licenses/copy_{i:02d}.py", "def identical_everywhere():\n    return 'same chunk in thirty files'\n")
+    (dest / "link_to_src").symlink_to("src")
+    (dest / "src/loop").symlink_to("..")
+    (dest / "src/escape.py").symlink_to("/etc/passwd")
+    (dest / "src/dangling.py").symlink_to("missing_target.py")
+    put(".gitignore", "ignored/\n/rooted_only/\n!ignored/keep.py\n")
+    put("ignored/secret.py", "def should_not_be_indexed(): pass\n")
+    put("ignored/keep.py", "def cannot_be_reincluded_below_ignored_dir(): pass\n")
+    put("rooted_only/a.py", "def rooted_ignored(): pass\n")
+    put("pkg/rooted_only/b.py", "def nested_rooted_is_kept(): pass\n")
+    put("case/File.py", "def case_a(): pass\n")
+    put("case/file.py", "def case_b(): pass\n")
+    git("add", "-A")
+    git("commit", "-qm", "one: initial ::: tricky subject")
+    # history: rename, rename+edit, delete, revert, mode change, type change, branch, tag, force push shape
+    git("mv", "src/one_line.py", "src/one_line_renamed.py")
+    git("commit", "-qm", "two: pure rename")
+    git("mv", "src/app.py", "src/application.py")
+    application = dest / "src/application.py"
+    application.write_text(application.read_text() + "\n    def added_after_rename(self):\n        return 'new'\n")
+    git("add", "-A")
+    git("commit", "-qm", "three: rename and edit")
+    git("rm", "-q", "src/syntax_error.py")
+    git("commit", "-qm", "four: delete")
+    git("revert", "--no-edit", "HEAD")
+    (dest / "src/no_extension_script").chmod(0o755)
+    git("add", "-A")
+    git("commit", "-qm", "six: mode only")
+    (dest / "src/empty.py").unlink()
+    put("src/empty.py/inner.py", "def file_became_directory(): pass\n")
+    git("add", "-A")
+    git("commit", "-qm", "seven: file became directory")
+    git("checkout", "-qb", "feature/π")
+    put("src/feature_only.py", "def only_on_feature(): pass\n")
+    git("add", "-A")
+    git("commit", "-qm", "feature work")
+    git("checkout", "-q", "main")
+    git("tag", "v1")
+    git("commit", "-q", "--allow-empty", "-m", "eight: empty commit")
+    return repo
