@@ -13,7 +13,7 @@ from flows.errors import UsageError
 from flows.store import read
 from flows.store.connect import Connection
 from flows.store.models import active_model
-from mcp_tools import rank, render, scope
+from mcp_tools import rank, render, rules, scope
 from mcp_tools.index import Index
 from mcp_tools.rank import Ranked
 from mcp_tools.results import Row, SearchResult
@@ -80,7 +80,7 @@ def code_search(
             return SearchResult(result=[], freshness="", next_cursor="", note=render.nothing_yet(repo))
         index.check_model(model)
         hits = read.candidates(connection, model, where.filters, query, vector, rank.POOL)
-        ranked = rank.rank(hits)
+        ranked = rank.rank(hits, rules.read(query))
         start, moved = _start(cursor, query, where)
         page = ranked[start : start + limit]
         lines = _best_lines(connection, page, query)

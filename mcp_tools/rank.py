@@ -1,4 +1,4 @@
-"""From two pools of hits to one list: reciprocal rank fusion, then one row a place and few rows a file.
+"""From two pools of hits to one list: reciprocal rank fusion, rules, then one row a place and few rows a file.
 
 Everything here is a pure function with a total order: the same hits give the same list.
 """
@@ -9,10 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from flows.store.read import Hit
+from mcp_tools import rules
+from mcp_tools.rules import Question
 
 POOL = 200  # texts that each list contributes; 200 measured better than 50 and 100
 RRF_K = 60  # Cormack, Clarke, Büttcher 2009: score = sum over lists of weight / (k + rank)
 WEIGHTS = {"near": 1.0, "worded": 1.0}
+COHERENCE = 0.4  # of what the file's next best rows score, added to its best one
+COHERENT_ROWS = 3
 FILE_CAP = 3  # rows a file
 FILE_DECAY = 0.5  # of the n-th row of a file: n - 1 times
 
@@ -25,10 +29,12 @@ class Ranked:
     score: float
 
 
-def rank(hits: Iterable[Hit]) -> list[Ranked]:
-    """Return hits best first: fused, each text once, no two overlapping places, at most FILE_CAP rows a file."""
-    fused = sorted((Ranked(hit, fuse(hit)) for hit in hits), key=_order)
-    return saturate_files(drop_overlaps(one_place_a_text(fused)))
+def rank(hits: Iterable[Hit], question: Question) -> list[Ranked]:
+    """Return hits best first: each text once, no two overlapping places, at most FILE_CAP rows a file."""
+    fused = one_place_a_text(sorted((Ranked(hit, fuse(hit)) for hit in hits), key=_order))
+    weighed = [Ranked(row.hit, row.score * rules.factor(row.hit, question)) for row in fused]
+    apart = drop_overlaps(sorted(weighed, key=_order))
+    return saturate_files(sorted(cohere(apart), key=_order))
 
 
 def fuse(hit: Hit) -> float:
@@ -61,6 +67,21 @@ def drop_overlaps(rows: Sequence[Ranked]) -> list[Ranked]:
             others.append(hit)
             kept.append(row)
     return kept
+
+
+def cohere(rows: Sequence[Ranked]) -> list[Ranked]:
+    """Add to each file's best row a share of its next best ones: a file that answers in several places is the place."""
+    files: dict[tuple[int, str], list[float]] = {}
+    for row in rows:
+        files.setdefault((row.hit.branch_id, row.hit.path), []).append(row.score)
+    seen: set[tuple[int, str]] = set()
+    result = []
+    for row in rows:
+        file = (row.hit.branch_id, row.hit.path)
+        bonus = COHERENCE * sum(files[file][1 : 1 + COHERENT_ROWS]) if file not in seen else 0.0
+        seen.add(file)
+        result.append(Ranked(row.hit, row.score + bonus))
+    return result
 
 
 def saturate_files(rows: Sequence[Ranked]) -> list[Ranked]:

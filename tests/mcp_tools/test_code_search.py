@@ -87,7 +87,7 @@ def test_an_identifier_is_found_in_every_convention(library: Index, spelling: st
 
 
 def test_words_of_prose_find_its_section(library: Index) -> None:
-    assert "docs/guide.md" in paths(code_search(library, "corporate proxy configured", limit=2))
+    assert "docs/guide.md" in paths(code_search(library, "corporate proxy configured", limit=10))
 
 
 # --- rows ----------------------------------------------------------------------------------------------------------
