@@ -17,8 +17,8 @@ DEFINES = 3.0  # the row is the definition that a bare identifier asks for
 NAMED = 1.5  # ... or that an identifier inside a question names
 STEM = 0.5  # added in full when the question says every word of the file's name
 FOLDER = 0.25  # ... of its folder's name
-# What is about the code, or beside it. Prose at .3 measured .004 to .01 better on questions about code, but then a section
-# that alone has the words of a question stands behind code that has none of them.
+# What is about the code, or beside it. Prose at .3 measured .004 to .01 better on questions about code, but then a
+# section that alone has the words of a question stands behind code that has none of them.
 ASIDE = {"test": 0.3, "doc": 0.5, "example": 0.3, "compat": 0.3}
 MODULE_INDEX = 0.7  # files that only hand on what others define
 
