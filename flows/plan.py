@@ -34,7 +34,6 @@ class Plan:
 
     seen: int = 0
     gone: set[bytes] = field(default_factory=set)  # shown by the branch, but no longer in the tree or let in
-    denied: set[bytes] = field(default_factory=set)  # the part of ``gone`` that a rule took away
     again: set[bytes] = field(default_factory=set)  # shown by the branch, but perhaps not as they should be
     wanted: list[Wanted] = field(default_factory=list)
     rows: list[FileRow] = field(default_factory=list)  # decided by path alone
@@ -55,8 +54,7 @@ def compare(entries: Iterable[git.Entry], shown: set[bytes], right: set[bytes], 
             case Denied():
                 denied.add(key)
     plan.seen = len(tree) - len(denied)
-    plan.denied = shown & denied
-    plan.gone = (shown - tree.keys()) | plan.denied
+    plan.gone = (shown - tree.keys()) | (shown & denied)
     plan.again = shown - right - plan.gone
     return plan
 

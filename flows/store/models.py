@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import psycopg
 from psycopg import sql
 
 from flows.embed import Embedder
@@ -74,9 +73,3 @@ def _register(connection: Connection, embedder: Embedder) -> Model:
     model = active_model(connection)
     assert model is not None
     return model
-
-
-def read_only(connection: psycopg.Connection[tuple[object, ...]]) -> None:
-    """Make every transaction of the connection a read-only snapshot."""
-    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-    connection.read_only = True

@@ -132,8 +132,9 @@ def test_masking_keeps_length_and_lines_and_is_idempotent_and_pure(text: str) ->
 @pytest.mark.parametrize(
     "unit", ["eyJ-", "a://", "-----BEGIN PRIVATE KEY-----\n", "://a:", "xox", "secret=", "'" + "a1" * 9, "ghp_", "\\n"]
 )
-def test_hostile_texts_take_no_longer_than_others(unit: str) -> None:
-    mask(unit * (500_000 // len(unit)))
+def test_hostile_texts_come_to_an_end(unit: str) -> None:
+    text = unit * (500_000 // len(unit))
+    assert len(mask(text)[0]) == len(text)  # with a pattern that backtracks this would take hours
 
 
 # --- in the database ------------------------------------------------------------------------------------------------
