@@ -220,7 +220,7 @@ def _sync_branch(shop: Workshop, opened: _Opened, options: Options, name: str, r
         target = Target(
             config.name,
             opened.repository,
-            git.resolve(opened.repository, revision, branch=name),
+            git.resolve(opened.repository, revision, branch=name, full=revision in opened.refs),
             config.rules,
             make_default=name == opened.head,
             wait=options.wait,

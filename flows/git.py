@@ -130,8 +130,10 @@ def _gitpython(path: Path) -> gitpython.Repo:
         raise SourceError(f"{path} {why}: give the folder of a git repository, or its URL") from error
 
 
-def resolve(repository: Repository, revision: str = "", *, branch: str = "") -> Commit:
-    """Find the commit of a branch, tag or any revision; "" means what is checked out. ``branch`` names it.
+def resolve(repository: Repository, revision: str = "", *, branch: str = "", full: bool = False) -> Commit:
+    """Find the commit of a branch, tag or any revision; "" means what is checked out.
+
+    ``branch`` names it in the index; with ``full``, ``revision`` is a whole ref and nothing else is tried.
 
     Raises:
         SourceError: unknown revision, or a repository without a commit.
@@ -140,6 +142,8 @@ def resolve(repository: Repository, revision: str = "", *, branch: str = "") -> 
         raise UsageError("a revision is one line without NUL")
     branch = branch or revision or head_branch(repository)
     names = [f"refs/heads/{revision}", f"refs/tags/{revision}", f"refs/remotes/origin/{revision}", revision]
+    if full:
+        names = [revision]
     with ObjectReader(repository) as reader:
         for name in names if revision else ["HEAD"]:
             found = reader.find(f"{name}^{{commit}}")

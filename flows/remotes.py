@@ -7,6 +7,7 @@ variable that the configuration names, goes to git by its environment and never 
 from __future__ import annotations
 
 import base64
+import configparser
 import contextlib
 import fcntl
 import os
@@ -76,11 +77,24 @@ class Remote:
             try:
                 self._update(folder, progress)
             except SourceError:
-                shutil.rmtree(folder, ignore_errors=True)
-                self._update(folder, progress)
+                self._replace(folder, progress)
             if head:
                 (folder / "HEAD").write_text(f"ref: {head}\n")
         return Repository(folder, folder, canonical_url(self.url))
+
+    def _replace(self, folder: Path, progress: FetchProgress | None) -> None:
+        """Make a mirror anew beside the old one, which stays if that fails, too."""
+        fresh = folder.with_suffix(".new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        try:
+            self._update(fresh, progress)
+            if folder.is_dir():
+                shutil.rmtree(folder)
+            else:
+                folder.unlink(missing_ok=True)
+            fresh.rename(folder)
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
 
     def _update(self, folder: Path, progress: FetchProgress | None) -> None:
         import git as gitpython
@@ -93,7 +107,7 @@ class Remote:
             _fetch(repo, self.url, progress)
         except gitpython.GitCommandError as error:
             raise self._unreachable(str(error.stderr).strip().removeprefix("stderr: ").strip("'")) from error
-        except (gitpython.InvalidGitRepositoryError, gitpython.NoSuchPathError) as error:
+        except (gitpython.InvalidGitRepositoryError, gitpython.NoSuchPathError, configparser.Error, OSError) as error:
             raise SourceError(f"the mirror {folder} is damaged: delete it and run this again") from error
 
     def _environment(self) -> dict[str, str]:

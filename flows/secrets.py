@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-MASK_VERSION = 1  # raise it with every change that can alter a masked text
+MASK_VERSION = 2  # raise it with every change that can alter a masked text
 MASK = "*"
 
 Span = tuple[int, int]
@@ -38,10 +38,16 @@ def mask(text: str) -> tuple[str, int]:
         if stop <= end:
             continue
         count += start >= end  # what overlaps the one before is a part of it
-        start = max(start, end)
+        start = max(_with_escape(text, start), end)
         parts += [text[end:start], MASK * (stop - start)]
         end = stop
     return "".join([*parts, text[end:]]), count
+
+
+def _with_escape(text: str, start: int) -> int:
+    """Return where a mask begins: with the backslash of an escape, half of which would break JSON and strings."""
+    slashes = start - len(text[:start].rstrip("\\")) if text[start - 1 : start] == "\\" else 0
+    return start - slashes % 2
 
 
 def _hinted(text: str, detector: Detector) -> bool:

@@ -55,6 +55,7 @@ def canonical_url(url: str, base: Path | None = None) -> str:
     else:
         local = Path(url[scheme.end() :] if scheme else url)
         return str((base / local).resolve() if base else local.absolute())
+    path = re.split(r"[?#]", path, maxsplit=1)[0]  # what stands behind them may be a token
     return f"{host.lower()}/{path.strip('/').removesuffix('.git')}"
 
 

@@ -100,16 +100,20 @@ def _on_sigterm(number: int, frame: object) -> None:
     raise KeyboardInterrupt
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def root(
+    context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
 ) -> None:
     """Print the version if that was asked for."""
     if version:
         import importlib.metadata
 
-        print(importlib.metadata.version("gitstrata"))
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            print(importlib.metadata.version("gitstrata"))
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 @app.command()

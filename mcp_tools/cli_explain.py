@@ -11,6 +11,7 @@ import typer
 
 from flows import settings as settings_module
 from flows.errors import UsageError
+from mcp_tools.summary import printable
 
 if TYPE_CHECKING:
     from chunkers.chunk import Cut
@@ -45,7 +46,11 @@ def explain(
     answer = ask(repository, commit, rules, path)
     folder = config or (FOLDER if FOLDER.is_dir() else None)
     place = places.find(folder, name, answer.key, answer.entry) if folder and answer.key else ""
-    print(json.dumps(asdict(answer) | {"place": place}, ensure_ascii=False) if as_json else _explained(answer, place))
+    print(
+        json.dumps(asdict(answer) | {"place": place}, ensure_ascii=False)
+        if as_json
+        else printable(_explained(answer, place))
+    )
 
 
 def _open(settings: Settings, repo: str, rev: str) -> tuple[str, git.Repository, git.Commit, Rules]:
@@ -134,7 +139,7 @@ def chunks(
         head = {"language": chosen.name, "encoding": facts.encoding, "masked": facts.masked, "fallback": made.fallback}
         print(json.dumps(head | {"lines": made.lines, "chunks": rows}, ensure_ascii=False))
     else:
-        print(_listed(made, chosen.name, facts))
+        print(printable(_listed(made, chosen.name, facts)))
 
 
 def _listed(made: Cut, language: str, facts: Facts) -> str:

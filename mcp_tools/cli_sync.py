@@ -109,6 +109,9 @@ def _chosen(
         def is_ancestor(older: str, newer: str) -> bool | None:
             return git.is_ancestor(git.open_repository(folder), older, newer)
 
+        if names:  # a name that nobody has is no reason to publish anything
+            known = {repo.name for repo in configuration.repos}
+            fleet.in_force(connection, [name for name in names if name not in known])
         published = fleet.publish(connection, configuration, force=options.force, is_ancestor=is_ancestor)
         notes = [published.note] if published.note else []
         notes += [f"{name} is not configured any more: removed" for name in published.removed]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import string
 
@@ -127,6 +128,15 @@ def test_masking_keeps_length_and_lines_and_is_idempotent_and_pure(text: str) ->
     assert [i for i, c in enumerate(masked) if c in "\r\n"] == [i for i, c in enumerate(text) if c in "\r\n"]
     assert mask(text) == (masked, count) and (masked != text) == bool(count)
     assert mask(masked) == (masked, 0)
+
+
+def test_masking_leaves_no_half_of_an_escape() -> None:
+    # the rest of a notebook whose JSON broke was cut by lines, outputs and all
+    body = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7"
+    key = f"-----BEGIN PRIVATE KEY-----\\n{body}\\n-----END PRIVATE KEY-----\\n"
+    masked, count = mask(f'{{"source": "{key}", "outputs": []}}')
+    assert count and "MIIEvQ" not in masked
+    assert json.loads(masked)["outputs"] == []
 
 
 @pytest.mark.parametrize(
