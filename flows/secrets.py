@@ -46,8 +46,10 @@ def mask(text: str) -> tuple[str, int]:
 
 def _with_escape(text: str, start: int) -> int:
     """Return where a mask begins: with the backslash of an escape, half of which would break JSON and strings."""
-    slashes = start - len(text[:start].rstrip("\\")) if text[start - 1 : start] == "\\" else 0
-    return start - slashes % 2
+    first = start
+    while text[first - 1 : first] == "\\":
+        first -= 1
+    return start - (start - first) % 2
 
 
 def _hinted(text: str, detector: Detector) -> bool:
