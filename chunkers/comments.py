@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chunkers.languages import Comments
 from chunkers.naming import first_sentence
@@ -15,6 +15,7 @@ from chunkers.naming import first_sentence
 _LEAD_ROWS = 400  # comments longer than this before a definition are not read as its documentation
 _NOT_DOC = ("@", "eslint", "prettier-", "noqa", "frozen_string_literal", "nolint", "go:", "SPDX", "type:", "pylint:")
 _PYTHON = re.compile(rb"[rRuUbB]{0,2}(\"\"\"|'''|\"|')(.{0,4000}?)(?:\1|$)", re.DOTALL)
+_STRING = re.compile(rb"(\")((?:[^\"\\]|\\.){0,4000})", re.DOTALL)
 _ELIXIR = re.compile(rb"do\s+@moduledoc\s+(?:~[sS])?(\"\"\"|\")(.{0,4000}?)(?:\1|$)", re.DOTALL)
 
 
@@ -31,6 +32,7 @@ class Style:
     drops: re.Pattern[str] | None = None  # markup inside
     docstring: re.Pattern[bytes] | None = None  # documentation at the beginning of a body
     noise: re.Pattern[str] | None = None  # what stands between a signature and its body and belongs to neither
+    apart: str = ""  # how a block ends that belongs to the definition below even with blank rows between
 
 
 _SLASH_MARKER = re.compile(r"^\s*(?:/{2,}!?|/\*+!?|\*+/|\*+|#+!?)?\s?")
@@ -102,7 +104,41 @@ STYLES: dict[Comments, Style] = {
         re.compile(r"^\s*(?:\(\*+|\*+)?\s?"),
         noise=re.compile(r"\s=\s*\Z"),
     ),
+    "pod": Style(
+        ("#",),
+        (("=cut", "=head"),),
+        re.compile(r"#(?!!)|=head"),
+        re.compile(r"=(?:head|pod|over|begin)"),
+        "=cut",
+        re.compile(r"^\s*(?:#+|=cut|=head\d.*|=(?:pod|item|over|back|begin|end|encoding)\b)?\s?"),
+        drops=re.compile(r"[A-Z]<(?=\w)|(?<=\w)>"),
+        noise=_HASH,
+        apart="=cut",
+    ),
+    "percent": Style(
+        ("%", "-doc"),
+        (),
+        re.compile("%"),
+        re.compile(r"(?!)"),
+        "",
+        re.compile(r"^\s*%*\s?(?:@doc\s)?"),
+        noise=re.compile(r"(?m)(?:^|\s)%.*$"),
+    ),
+    "semicolon": Style(
+        (";",),
+        (),
+        re.compile(";"),
+        re.compile(r"(?!)"),
+        "",
+        re.compile(r"^\s*;*\s?"),
+        docstring=_STRING,
+        noise=re.compile(r"(?m)(?:^|\s);.*$|\A\(|\)+\s*\Z"),
+    ),
 }
+
+STYLES["natspec"] = replace(
+    STYLES["slash"], marker=re.compile(_SLASH_MARKER.pattern + r"(?:@(?:title|notice|dev)\s)?")
+)  # Solidity's
 
 
 def lead_row(lines: Sequence[str], row: int, floor: int, comments: Comments) -> int:
@@ -110,6 +146,8 @@ def lead_row(lines: Sequence[str], row: int, floor: int, comments: Comments) -> 
     style = STYLES[comments]
     floor = max(floor, row - _LEAD_ROWS)
     while row > floor:
+        if style.apart and (end := _above_blank(lines, row, floor)) < row and lines[end - 1].startswith(style.apart):
+            row = end
         above = lines[row - 1].strip()
         opener = next((opener for closer, opener in style.blocks if above.endswith(closer)), "")
         if above.startswith(style.leads) and opener != _QUOTED[1]:
@@ -121,6 +159,13 @@ def lead_row(lines: Sequence[str], row: int, floor: int, comments: Comments) -> 
             row = opening
         else:
             break
+    return row
+
+
+def _above_blank(lines: Sequence[str], row: int, floor: int) -> int:
+    """Return the row below the last one that says something above ``row``, or ``floor + 1``."""
+    while row > floor + 1 and not lines[row - 1].strip():
+        row -= 1
     return row
 
 
@@ -192,7 +237,7 @@ def comment_end(lines: Sequence[str], row: int, comments: Comments) -> int:
             row += 1
             rest = lines[row].strip()
         return row
-    markers = {"slash": "//", "xml": "//", "dash": "--", "ml": "(*"}
+    markers = {"slash": "//", "xml": "//", "dash": "--", "ml": "(*", "percent": "%", "semicolon": ";"}
     while row < len(lines) and lines[row].strip().startswith(markers.get(comments, "#")):
         row += 1
     return row - 1

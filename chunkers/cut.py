@@ -46,7 +46,7 @@ def _cut_code(text: str, row: Language, script: bytes | None = None) -> Cut:
             return cut_plain(text, f"large, and its first {BEGINNING} characters define nothing in {row.name}")
         return cut_tree(text, row.grammar, script)
     except ModuleNotFoundError:
-        return cut_plain(text, f"no grammar for {row.name}: install {row.grammar.wheel}, or gitstrata[languages]")
+        return cut_plain(text, f"no grammar for {row.name}: install gitstrata[{row.grammar.extra}]")
     except Exception as error:  # the edge of the grammars' native code: whatever it is, the file stays searchable
         return cut_plain(text, f"{row.name} cutter failed: {type(error).__name__}: {error}"[:300])
 
@@ -64,7 +64,7 @@ def fingerprint(language: Language | str) -> str:
     row = get(language) if isinstance(language, str) else language
     parts = [str(CUTTER_VERSION), row.how]
     if row.grammar is not None:
-        parts += [row.grammar.wheel, row.grammar.function, grammar_version(row.grammar)]
+        parts += [row.grammar.module, row.grammar.function, grammar_version(row.grammar)]
         parts += [importlib.metadata.version("tree-sitter"), query_source(row.grammar)]
     if row.how == "component":
         parts += [fingerprint("javascript"), fingerprint("typescript")]

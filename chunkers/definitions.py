@@ -213,7 +213,7 @@ def _nest(ordered: list[Definition]) -> list[Definition]:
 def _close(space: Definition, after: Definition) -> None:
     """Let a space without braces end before the next one."""
     if space.is_open and after.is_open:
-        space.end, space.last = after.start, max(space.first, after.first - 1)
+        space.end, space.last = min(space.end, after.start), min(space.last, max(space.first, after.first - 1))
 
 
 def _describe(ordered: list[Definition], grammar: Grammar, source: bytes, lines: Sequence[str]) -> None:

@@ -20,8 +20,11 @@ from identify.extensions import EXTENSIONS, EXTENSIONS_NEED_BINARY_CHECK, NAMES
 from identify.interpreters import INTERPRETERS
 
 Category = Literal["code", "docs", "data", "other text"]
-Comments = Literal["slash", "xml", "hash", "python", "dash", "quoted", "ml"]
+Comments = Literal["slash", "xml", "hash", "python", "dash", "quoted", "ml", "natspec", "pod", "percent", "semicolon"]
 How = Literal["tree", "markdown", "rst", "asciidoc", "notebook", "component", "plain"]
+
+
+_PACK = "language_pack.bindings."  # a wheel of 165 grammars, each a module of its own that loads alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,12 @@ class Grammar:
 
     @property
     def wheel(self) -> str:
-        return self.module.replace("_", "-")
+        return self.module.partition(".")[0].replace("_", "-")
+
+    @property
+    def extra(self) -> str:
+        """The extra of this project that installs the wheel, unless every installation has it."""
+        return "languages-all" if self.module.startswith(f"tree_sitter_{_PACK}") else "languages"
 
     def load(self) -> tree_sitter.Language:
         """Import the wheel and return its grammar; raise ImportError if it is not installed."""
@@ -95,6 +103,12 @@ _GRAMMARS: dict[str, Grammar] = {
     "terraform": _grammar("hcl", comments="hash"),
     "hcl": _grammar("hcl", comments="hash"),
     "ocaml": _grammar("ocaml", function="language_ocaml", comments="ml"),
+    # From here on the wheel of the extra "languages-all".
+    "r": _grammar(f"{_PACK}r", "r", comments="hash"),
+    "perl": _grammar(f"{_PACK}perl", "perl", comments="pod"),
+    "solidity": _grammar(f"{_PACK}solidity", "solidity", comments="natspec"),
+    "erlang": _grammar(f"{_PACK}erlang", "erlang", comments="percent"),
+    "clojure": _grammar(f"{_PACK}clojure", "clojure", comments="semicolon"),
 }
 _DOCUMENTS: dict[str, How] = {
     "markdown": "markdown",
@@ -159,7 +173,18 @@ _TAG_NAMES: dict[str, str] = {
     "markdown": "markdown",
 }
 # Extensions that `identify` does not know yet.
-_EXTENSIONS: dict[str, str] = {"mts": "typescript", "cts": "typescript", "markdown": "markdown", "mdx": "mdx"}
+_EXTENSIONS: dict[str, str] = {
+    "mts": "typescript",
+    "cts": "typescript",
+    "markdown": "markdown",
+    "mdx": "mdx",
+    "rmd": "markdown",
+    "edn": "edn",
+    "psgi": "perl",
+}
+# Interpreters that it does not know yet.
+_INTERPRETERS: dict[str, str] = {"Rscript": "r", "bb": "clojure", "clojure": "clojure", "clj": "clojure"}
+_FILES: dict[str, str] = {"Makefile.PL": "perl", "Build.PL": "perl", "cpanfile": "perl", ".Rprofile": "r"}
 
 
 def _set(words: str) -> frozenset[str]:
@@ -186,7 +211,7 @@ DEFAULT = Language("text", "other text")
 def detect(filename: str) -> Language:
     """Return the language that a file's name tells; "text" if it tells none. Folders are ignored."""
     name = filename.rsplit("/", 1)[-1]
-    known = _EXTENSIONS.get(PurePosixPath(name).suffix.lstrip(".").lower())
+    known = _FILES.get(name) or _EXTENSIONS.get(PurePosixPath(name).suffix.lstrip(".").lower())
     return get(known) if known else _of_tags(identify.tags_from_filename(name))
 
 
@@ -197,7 +222,10 @@ def by_shebang(first_line: str) -> Language | None:
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     if not words:
         return None
-    language = _of_tags(identify.tags_from_interpreter(words[0].rsplit("/", 1)[-1]))
+    program = words[0].rsplit("/", 1)[-1]
+    if program in _INTERPRETERS:
+        return get(_INTERPRETERS[program])
+    language = _of_tags(identify.tags_from_interpreter(program))
     return None if language is DEFAULT else language
 
 

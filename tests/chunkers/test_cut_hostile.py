@@ -82,7 +82,7 @@ def test_three_thousand_methods_are_all_symbols() -> None:
 def test_a_grammar_that_is_not_installed_gives_line_windows_and_a_note() -> None:
     row = Language("cobol", "code", "tree", Grammar("tree_sitter_cobol", "language", ("c",), "slash"))
     made = check("MOVE A TO B.\n", row)
-    assert made.fallback == "no grammar for cobol: install tree-sitter-cobol, or gitstrata[languages]"
+    assert made.fallback == "no grammar for cobol: install gitstrata[languages]"
     assert fingerprint(row) != fingerprint("text")
 
 

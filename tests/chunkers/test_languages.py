@@ -48,6 +48,15 @@ TABLE = [
     ("main.tf", "terraform", "code", "tree"),
     ("a.m", "objective-c", "code", "tree"),
     ("a.sql", "sql", "code", "tree"),
+    ("a.R", "r", "code", "tree"),
+    (".Rprofile", "r", "code", "tree"),
+    ("a.Rmd", "markdown", "docs", "markdown"),
+    ("a.pm", "perl", "code", "tree"),
+    ("Makefile.PL", "perl", "code", "tree"),
+    ("a.sol", "solidity", "code", "tree"),
+    ("a.hrl", "erlang", "code", "tree"),
+    ("a.cljc", "clojure", "code", "tree"),
+    ("a.edn", "edn", "data", "plain"),
     ("a.vue", "vue", "code", "component"),
     ("a.svelte", "svelte", "code", "component"),
     ("a.proto", "proto", "code", "plain"),
@@ -64,6 +73,9 @@ SHEBANGS = [
     ("#!/usr/bin/env -S FOO=1 node --flag", "javascript"),
     ("#!/bin/bash -e", "shell"),
     ("#! /usr/bin/ruby", "ruby"),
+    ("#!/usr/bin/env Rscript", "r"),
+    ("#!/usr/bin/perl -w", "perl"),
+    ("#!/usr/bin/env bb", "clojure"),
     ("#!/opt/unknown-thing", None),
     ("#!", None),
     ("# no shebang", None),
@@ -104,10 +116,10 @@ def test_every_border_is_a_pattern_of_a_language_that_a_name_tells(name: str) ->
 def test_every_grammar_is_pinned_once_by_default_or_by_the_extra() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    pins = [pin for pin in project["dependencies"] + extras["languages"] if pin.startswith("tree-sitter-")]
+    pins = [pin for pin in project["dependencies"] + extras["languages"] + extras["languages-all"] if pin.startswith("tree-sitter-")]
     wheels = {grammar.wheel for name in names() if (grammar := get(name).grammar)}
     assert sorted(pin.partition("==")[0] for pin in pins) == sorted(wheels)
-    assert set(extras["languages"]) <= set(extras["dev"])
+    assert {*extras["languages"], *extras["languages-all"]} - {"gitstrata[languages]"} <= set(extras["dev"])
 
 
 def test_a_grammar_bump_changes_only_its_own_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
