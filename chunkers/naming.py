@@ -80,7 +80,7 @@ def signature_of(
         text = _ANNOTATIONS.sub("", text)
     if "#" in text:
         text = _TRAILING_COMMENT.sub("", text)
-    return clip(text.rstrip().rstrip("{:;,").rstrip(), SIGNATURE_CHARS)
+    return clip(text.rstrip().rstrip("{:;,\\").rstrip(), SIGNATURE_CHARS)
 
 
 def first_sentence(text: str) -> str:

@@ -13,10 +13,13 @@
 (union_specifier name: (_) @name body: (_) @body) @class.union
 (enum_specifier name: (_) @name body: (_) @body) @class.enum
 (type_definition declarator: (type_identifier) @name) @const.type
+; A macro of several lines is as good as a function.
+(preproc_function_def name: (_) @name value: (_) @body (#match? @body "\\S\\s*\n")) @method.macro
+(preproc_def name: (_) @name value: (_) @body (#match? @body "\\S\\s*\n")) @method.macro
 (preproc_function_def name: (_) @name) @const.macro
 (preproc_def name: (_) @name) @const.macro
 (preproc_include) @import
-; Prototypes, where nothing else can look like one.
+; Prototypes, where nothing else can look like one; a header whose macros make no sense to the grammar is one ERROR.
 (translation_unit (declaration declarator: [
   (function_declarator declarator: (identifier) @name)
   (pointer_declarator declarator: (function_declarator declarator: (identifier) @name))]) @method.prototype)
@@ -26,6 +29,18 @@
 (preproc_if (declaration declarator: [
   (function_declarator declarator: (identifier) @name)
   (pointer_declarator declarator: (function_declarator declarator: (identifier) @name))]) @method.prototype)
+(preproc_else (declaration declarator: [
+  (function_declarator declarator: (identifier) @name)
+  (pointer_declarator declarator: (function_declarator declarator: (identifier) @name))]) @method.prototype)
+(preproc_elif (declaration declarator: [
+  (function_declarator declarator: (identifier) @name)
+  (pointer_declarator declarator: (function_declarator declarator: (identifier) @name))]) @method.prototype)
 (declaration_list (declaration declarator: [
   (function_declarator declarator: (identifier) @name)
   (pointer_declarator declarator: (function_declarator declarator: (identifier) @name))]) @method.prototype)
+(ERROR (declaration declarator: [
+  (function_declarator declarator: (identifier) @name)
+  (pointer_declarator declarator: (function_declarator declarator: (identifier) @name))]) @method.prototype)
+(ERROR (field_declaration declarator: [
+  (function_declarator declarator: (field_identifier) @name)
+  (pointer_declarator declarator: (function_declarator declarator: (field_identifier) @name))]) @method.prototype)
