@@ -186,6 +186,32 @@ _EXTENSIONS: dict[str, str] = {
 _INTERPRETERS: dict[str, str] = {"Rscript": "r", "bb": "clojure", "clojure": "clojure", "clj": "clojure"}
 _FILES: dict[str, str] = {"Makefile.PL": "perl", "Build.PL": "perl", "cpanfile": "perl", ".Rprofile": "r"}
 
+# What editors and GitHub call a language, unless that is its name, a tag or an extension.
+_ALIASES: dict[str, str] = {
+    "cc-mode": "c",
+    "cperl": "perl",
+    "conf": "ini",
+    "dosini": "ini",
+    "enh-ruby": "ruby",
+    "gnumakefile": "makefile",
+    "golang": "go",
+    "javascriptreact": "jsx",
+    "js2": "javascript",
+    "js3": "javascript",
+    "jupyter-notebook": "jupyter",
+    "make": "makefile",
+    "makefile-bsdmake": "makefile",
+    "makefile-gmake": "makefile",
+    "nxml": "xml",
+    "objc": "objective-c",
+    "protocol-buffer": "proto",
+    "protobuf": "proto",
+    "restructuredtext": "rst",
+    "shell-script": "shell",
+    "typescriptreact": "tsx",
+    "web": "html",
+}
+
 
 def _set(words: str) -> frozenset[str]:
     return frozenset(words.split())
@@ -227,6 +253,22 @@ def by_shebang(first_line: str) -> Language | None:
         return get(_INTERPRETERS[program])
     language = _of_tags(identify.tags_from_interpreter(program))
     return None if language is DEFAULT else language
+
+
+def by_alias(word: str) -> Language | None:
+    """Return the language that people, editors or GitHub call so, None if it is none that is known."""
+    name = word.strip().lower().replace(" ", "-").removesuffix("-mode").removesuffix("-ts")
+    name = _ALIASES.get(name, name)
+    if name in _table():
+        language = get(name)
+    else:
+        language = _of_tags({name} if name in _TAG_NAMES else EXTENSIONS.get(name, ()))
+    return None if language is DEFAULT else language
+
+
+def by_content(shebang: str, modeline: str) -> Language | None:
+    """Return what a file's first line, or else what it says to an editor, names: for names that tell nothing."""
+    return by_shebang(shebang) or (by_alias(modeline) if modeline else None)
 
 
 def get(name: str) -> Language:

@@ -10,10 +10,11 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from chunkers import modeline
 from flows.generated import generated_line
 from flows.secrets import MASK_VERSION, is_key_file, mask
 
-DECODE_VERSION = 2
+DECODE_VERSION = 3
 FACTS_VERSION = DECODE_VERSION * 1000 + MASK_VERSION  # one number: whatever alters it has every blob read again
 _SAMPLE = 8000  # bytes that git looks at, too
 _GUESSED = 65_536  # bytes that an encoding is guessed from
@@ -49,6 +50,7 @@ class Facts:
     lines: int = 0
     longest_line: int = 0  # in characters
     shebang: str = ""  # the first line, if it names an interpreter
+    modeline: str = ""  # what it calls its language to an editor
     numbers: int = 0  # digits and the signs within numbers, in percent of what is not white space
     generated: int = 0  # the line of the comment at its top that says so, 0 = none
     key_file: bool = False  # nothing but private keys
@@ -86,6 +88,7 @@ def decode(raw: bytes) -> tuple[str, Facts]:
         lines=len(lines) - (lines[-1] == ""),
         longest_line=max(map(len, lines)),
         shebang=lines[0][:200].rstrip("\r") if text.startswith("#!") else "",
+        modeline=modeline.declared(lines),
         numbers=_numbers(text),
         generated=generated_line(text),
         key_file=key_file,

@@ -86,7 +86,7 @@ def _content(
         answer.masked, answer.lines = facts.masked, facts.lines
         decision = select.by_facts(keep, size, facts, rules)
     answer.language = decision.language if isinstance(decision, Keep) else keep.language
-    answer.category = languages.get(answer.language).category
+    answer.category = keep.category or languages.get(answer.language).category
     if isinstance(decision, Skip):
         return _skipped(answer, decision)
     made = cut.cut(text, answer.language)

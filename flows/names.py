@@ -10,8 +10,12 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import Literal
 
 import pathspec
+
+# pathspec takes other regular expressions where re2 is installed, which stop at paths that are not UTF-8.
+BACKEND: Literal["simple"] = "simple"
 
 
 class SkipReason(StrEnum):
@@ -124,7 +128,7 @@ def _table(patterns: str) -> _Names:
     suffixes = tuple(glob[1:] for glob in globs if glob.startswith("*") and "*" not in glob[1:])
     others = [fnmatch.translate(glob) for glob in globs if glob[1:] not in suffixes]
     anywhere = [word if word.startswith("/") else f"**/{word}" for word in folders]
-    spec = pathspec.GitIgnoreSpec.from_lines(anywhere)
+    spec = pathspec.GitIgnoreSpec.from_lines(anywhere, backend=BACKEND)
     return _Names(exact, suffixes, re.compile("|".join(others)) if others else None, spec, folders, globs)
 
 

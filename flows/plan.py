@@ -105,4 +105,5 @@ def file_row(want: Wanted, decision: Keep | Skip, cut_id: int | None) -> FileRow
     entry = want.entry
     language = decision.language if isinstance(decision, Keep) else want.keep.language
     skip = str(decision.reason) if isinstance(decision, Skip) else None
-    return FileRow(want.key, paths.to_text(entry.path), entry.mode, entry.oid, language, skip, cut_id)
+    category = want.keep.category
+    return FileRow(want.key, paths.to_text(entry.path), entry.mode, entry.oid, language, skip, cut_id, category)

@@ -1,7 +1,7 @@
 """What the files of a commit say about its other files: ``.gitattributes`` and ``.gitstrataignore``.
 
 ``.gitattributes`` (of any folder, with git's semantics: the last match wins, deeper files over higher ones) tells
-generated, vendored and LFS files; ``.gitstrataignore`` at the root (gitignore syntax) can only keep files out. Both are
+generated, vendored, documentation and LFS files, and languages; ``.gitstrataignore`` at the root (gitignore syntax) can only keep files out. Both are
 read from the commit, denied or not, and never stored because of it. It must not know what selection makes of them.
 """
 
@@ -17,6 +17,7 @@ import pathspec
 from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from flows.git import Entry, ObjectReader, Repository
+from flows.names import BACKEND
 
 ATTRIBUTES = b".gitattributes"
 IGNORE = b".gitstrataignore"
@@ -27,8 +28,9 @@ MAX_STARS = 3  # in a part of a path: more would let a hostile pattern take fore
 GENERATED = "linguist-generated"
 VENDORED = "linguist-vendored"
 DOCUMENTATION = "linguist-documentation"
+LANGUAGE = "linguist-language"
 FILTER = "filter"
-_KNOWN = frozenset({GENERATED, VENDORED, DOCUMENTATION, FILTER})
+_KNOWN = frozenset({GENERATED, VENDORED, DOCUMENTATION, LANGUAGE, FILTER})
 
 State = bool | str | None  # set, unset or a value; None = unspecified
 
@@ -133,7 +135,8 @@ def parse(files: Mapping[bytes, bytes]) -> Policy:
     lines = {k: tuple(line for line in v if any(n in known for n, _ in line.states)) for k, v in lines.items()}
     ignored = tuple(_text(files.get(IGNORE, b"")).split("\n"))
     patterns = [pattern for line in ignored for pattern in _compile(_tame(line.removesuffix("\r")))]
-    spec = pathspec.GitIgnoreSpec(patterns) if any(pattern.include is not None for pattern in patterns) else None
+    is_empty = all(pattern.include is None for pattern in patterns)
+    spec = None if is_empty else pathspec.GitIgnoreSpec(patterns, backend=BACKEND)
     lines = {folder: found for folder, found in lines.items() if found}
     ignored = ignored if spec else ()
     return Policy(_fingerprint(lines, macros, ignored), lines, macros, spec, ignored)

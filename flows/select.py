@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import pathspec
@@ -18,12 +18,12 @@ from chunkers import languages
 from flows import names, policy
 from flows.decode import FACTS_VERSION, Facts
 from flows.git import Entry
-from flows.names import SkipReason
-from flows.policy import Policy
+from flows.names import BACKEND, SkipReason
+from flows.policy import Policy, Setting
 
 __all__ = ["Denied", "Keep", "Rules", "Skip", "SkipReason", "by_facts", "by_path"]
 
-SELECTION_VERSION = 2
+SELECTION_VERSION = 3
 TEXT = "text"  # the language of a file whose name tells nothing
 
 
@@ -58,19 +58,20 @@ class Rules:
 
     @cached_property
     def _allowed(self) -> pathspec.GitIgnoreSpec:
-        return pathspec.GitIgnoreSpec.from_lines(self.allow)
+        return pathspec.GitIgnoreSpec.from_lines(self.allow, backend=BACKEND)
 
     @cached_property
     def _denied(self) -> pathspec.GitIgnoreSpec:
-        return pathspec.GitIgnoreSpec.from_lines(self.deny)
+        return pathspec.GitIgnoreSpec.from_lines(self.deny, backend=BACKEND)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Keep:
-    """The file is indexed as ``language``, even if its content says that a program wrote it."""
+    """The file is indexed as ``language``; ``category`` is what ``.gitattributes`` calls it, docs or code, else ""."""
 
     language: str
-    even_generated: bool = False
+    even_generated: bool = False  # even if its content says that a program wrote it
+    category: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ class Denied:
 
 
 def by_path(entry: Entry, rules: Rules, told: Policy) -> Keep | Skip | Denied:
-    """Judge an entry by mode and name; Keep's language may still be overruled by a shebang."""
+    """Judge an entry by mode and name; where they tell no language, the content may."""
     path = entry.path.decode(errors="surrogateescape")
     if denied := denies(path, rules, told):
         return denied
@@ -132,11 +133,27 @@ def by_name(path: str, rules: Rules, told: Policy) -> Keep | Skip:
             return Skip(reason, found[reason])
     told_by_hand = settings.get(policy.GENERATED)
     written_by_hand = told_by_hand is not None and told_by_hand.state is not None
-    keep = Keep(_language(path.rpartition("/")[2]), rules.include_generated or written_by_hand)
+    language = _told_language(settings) or _language(path.rpartition("/")[2])
+    keep = Keep(language, rules.include_generated or written_by_hand, _told_category(settings))
     return keep if keep.language == TEXT else _in_languages(keep, rules)
 
 
 _TOLD = {SkipReason.GENERATED: policy.GENERATED, SkipReason.VENDORED: policy.VENDORED}
+
+
+def _told_language(settings: Mapping[str, Setting]) -> str:
+    """Return the language that ``linguist-language`` names, "" for none or one that is not known."""
+    setting = settings.get(policy.LANGUAGE)
+    named = languages.by_alias(setting.state) if setting is not None and isinstance(setting.state, str) else None
+    return named.name if named else ""
+
+
+def _told_category(settings: Mapping[str, Setting]) -> str:
+    """Return what ``linguist-documentation`` makes of a file: docs if it is set, code if it is unset."""
+    setting = settings.get(policy.DOCUMENTATION)
+    if setting is None or setting.state is None:
+        return ""
+    return "docs" if setting.is_on else "code"
 
 
 def _in_languages(keep: Keep, rules: Rules) -> Keep | Skip:
@@ -216,8 +233,8 @@ def by_facts(keep: Keep, size: int, facts: Facts | None, rules: Rules) -> Keep |
         return Skip(SkipReason.TOO_LARGE, f"max_file_size: {rules.max_bytes}; it has {size} bytes")
     if facts is None or not facts.read:
         return None
-    if keep.language == TEXT and facts.shebang and (named := languages.by_shebang(facts.shebang)):
-        keep = Keep(named.name, keep.even_generated)
+    if keep.language == TEXT and (named := languages.by_content(facts.shebang, facts.modeline)):
+        keep = replace(keep, language=named.name)
     by_cells = keep.language == _CELLS and _is_cut_by_cells()
     for row in _CONTENT:
         if (row.for_cells or not by_cells) and row.holds(facts, keep):

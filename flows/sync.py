@@ -295,7 +295,7 @@ class _Run:
     ) -> None:
         with self.report.stage("publish"):
             shown = branches.shown(connection, branch, todo.again) if branch and todo.again else {}
-            changed = [row for row in rows if shown.get(row.entry) != (row.language, row.skip, row.cut_id)]
+            changed = [row for row in rows if shown.get(row.entry) != row.shows]
             replaced = shown.keys() & {row.entry for row in changed}
             removed = sorted(todo.gone | replaced)
             self.report.chunks.removed = branches.count_chunks(connection, branch, removed) if branch else 0

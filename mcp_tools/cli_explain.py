@@ -128,7 +128,9 @@ def chunks(
     if facts.binary or facts.lfs:
         raise UsageError(f"{path} has no text to cut: it is {'binary' if facts.binary else 'an LFS pointer'}")
     by_name = languages.detect(path.name)
-    row = by_name if by_name is not languages.DEFAULT else languages.by_shebang(facts.shebang) or by_name
+    row = (
+        by_name if by_name is not languages.DEFAULT else languages.by_content(facts.shebang, facts.modeline) or by_name
+    )
     try:
         chosen = languages.get(language) if language else row
     except KeyError as error:

@@ -119,9 +119,17 @@ def stands_aside(hit: Hit, question: Question) -> float:
     """Let what is about the code stand behind the code, unless it was asked for."""
     weight = 1.0
     for kind, paths in _ASIDE.items():
-        if (paths.search(hit.path) or (kind == "doc" and _is_prose(hit.language))) and not question.asks_for(kind):
+        is_it = _is_documentation(hit) if kind == "doc" else paths.search(hit.path)
+        if is_it and not question.asks_for(kind):
             weight = min(weight, ASIDE[kind])
     return weight * (MODULE_INDEX if _INDEX.search(hit.path) else 1.0)
+
+
+def _is_documentation(hit: Hit) -> bool:
+    """Go by what the repository says of the file; without a word of it, by path and language."""
+    if hit.category:
+        return hit.category == "docs"
+    return bool(_ASIDE["doc"].search(hit.path)) or _is_prose(hit.language)
 
 
 @lru_cache(maxsize=1_024)

@@ -21,7 +21,7 @@ def published(database: Database) -> Snapshot:
         rows = connection.execute(
             sql.SQL(
                 """
-                select r.name, b.name, f.path, f.mode, f.oid, f.language, f.skip, k.language, k.fingerprint, k.levels,
+                select r.name, b.name, f.path, f.mode, f.oid, f.language, f.skip, f.category, k.language, k.fingerprint, k.levels,
                     k.symbols, k.fallback, o.size, o.facts, o.body,
                     (select array_agg((s.ord, s.name, s.kind, s.start_line, s.end_line, s.signature, s.doc)::text
                         order by s.ord) from symbol s where s.cut_id = k.cut_id),

@@ -124,7 +124,7 @@ def check_glob(glob: str) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # re warns of [[:class:]], which pathspec does not know
-            compiled = pathspec.GitIgnoreSpec.from_lines([glob]).patterns
+            compiled = pathspec.GitIgnoreSpec.from_lines([glob], backend="simple").patterns
     except (ValueError, re.error, FutureWarning) as error:
         raise wrong(f"{show(glob)} is not a valid glob: check ranges as in [a-z], and a '\\' or '!' alone") from error
     if all(pattern.include is None for pattern in compiled):

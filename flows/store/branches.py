@@ -45,6 +45,12 @@ class FileRow:
     language: str
     skip: str | None
     cut_id: int | None
+    category: str = ""  # docs or code where the repository says so, else what its language is
+
+    @property
+    def shows(self) -> tuple[str, str | None, int | None, str]:
+        """What may change while the entry stays."""
+        return self.language, self.skip, self.cut_id, self.category
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +116,13 @@ def languages_shown(connection: Connection, branch: Branch) -> list[str]:
 
 def shown(
     connection: Connection, branch: Branch, keys: Collection[bytes]
-) -> dict[bytes, tuple[str, str | None, int | None]]:
-    """Return language, skip reason and cut of some entries of a branch."""
+) -> dict[bytes, tuple[str, str | None, int | None, str]]:
+    """Return what some entries of a branch show, as in ``FileRow.shows``."""
     rows = connection.execute(
-        "select entry, language, skip, cut_id from file where branch_id = %s and entry = any(%b)",
+        "select entry, language, skip, cut_id, category from file where branch_id = %s and entry = any(%b)",
         [branch.branch_id, list(keys)],
     )
-    return {bytes(entry): (language, skip, cut_id) for entry, language, skip, cut_id in rows}
+    return {bytes(entry): (*showing,) for entry, *showing in rows}
 
 
 def count_chunks(connection: Connection, branch: Branch, keys: Collection[bytes]) -> int:
@@ -231,8 +237,8 @@ def _apply(connection: Connection, branch_id: int, change: Change) -> None:
     copy_rows(
         connection,
         "file",
-        ["int4", "bytea", "text", "text", "text", "text", "text", "int8"],
-        ((branch_id, f.entry, f.path, f.mode, f.oid, f.language, f.skip, f.cut_id) for f in change.added),
+        ["int4", "bytea", "text", "text", "text", "text", "text", "int8", "text"],
+        ((branch_id, f.entry, f.path, f.mode, f.oid, f.language, f.skip, f.cut_id, f.category) for f in change.added),
     )
 
 

@@ -94,6 +94,7 @@ class Hit:
     text_id: int
     near: int
     worded: int
+    category: str = ""  # docs or code where the repository says so
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +181,11 @@ def candidates(
                 ) l order by score desc, text_id limit %(pool)s
             ) w
         )
-        select place.*, coalesce(n.rank, 0), coalesce(w.rank, 0)
+        select place.*
         from near n full join worded w using (text_id)
         cross join lateral (
             select f.branch_id, f.path, f.language, c.cut_id, c.ord, c.level, c.anchor, c.symbol, c.signature,
-                c.start_line, c.end_line, c.text_id
+                c.start_line, c.end_line, c.text_id, coalesce(n.rank, 0), coalesce(w.rank, 0), f.category
             from chunk c join file f using (cut_id) where c.text_id = coalesce(n.text_id, w.text_id)
                 and {where} and {level}
             order by f.path, f.branch_id, c.ord limit {places}

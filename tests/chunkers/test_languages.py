@@ -116,7 +116,11 @@ def test_every_border_is_a_pattern_of_a_language_that_a_name_tells(name: str) ->
 def test_every_grammar_is_pinned_once_by_default_or_by_the_extra() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    pins = [pin for pin in project["dependencies"] + extras["languages"] + extras["languages-all"] if pin.startswith("tree-sitter-")]
+    pins = [
+        pin
+        for pin in project["dependencies"] + extras["languages"] + extras["languages-all"]
+        if pin.startswith("tree-sitter-")
+    ]
     wheels = {grammar.wheel for name in names() if (grammar := get(name).grammar)}
     assert sorted(pin.partition("==")[0] for pin in pins) == sorted(wheels)
     assert {*extras["languages"], *extras["languages-all"]} - {"gitstrata[languages]"} <= set(extras["dev"])

@@ -93,6 +93,55 @@ def test_only_the_languages_that_are_asked_for() -> None:
     assert reason(select.by_facts(run, 10, prose, rules)) == "language"
 
 
+# Path, content, attributes, language: what goes before what.
+LANGUAGES = [
+    ("run", "#!/bin/sh\n# vim: ft=perl\n", "", "shell"),  # shebang, modeline
+    ("run", "x\n# vim: ft=perl\n", "", "perl"),
+    ("a.py", "#!/bin/sh\n# vim: ft=perl\n", "", "python"),  # name, both
+    ("a.py", "x\n", "*.py linguist-language=Ruby", "ruby"),  # attribute, name
+    ("a.inc", "#!/bin/sh\n", "*.inc linguist-language=PHP", "php"),
+    ("a.h", "x\n", "*.h linguist-language=C++", "cpp"),
+    ("a.py", "x\n", "*.py linguist-language=Nonsense", "python"),  # a word that nobody knows says nothing
+    ("a.py", "x\n", "*.py -linguist-language", "python"),
+    ("NOTES", "to do\n", "", "text"),
+]
+
+
+@pytest.mark.parametrize(("path", "content", "attributes", "language"), LANGUAGES)
+def test_what_tells_the_language(path: str, content: str, attributes: str, language: str) -> None:
+    keep = judge(path, None, parse({b".gitattributes": attributes.encode()}))
+    assert isinstance(keep, Keep)
+    decided = select.by_facts(keep, 10, decode(content.encode())[1], Rules())
+    assert isinstance(decided, Keep) and decided.language == language
+
+
+@pytest.mark.parametrize(
+    ("attributes", "category"),
+    [
+        ("", ""),
+        ("guide/** linguist-documentation", "docs"),
+        ("guide/** linguist-documentation=false", "code"),
+        ("guide/** -linguist-documentation", "code"),
+        ("guide/** linguist-documentation\n*.py !linguist-documentation", ""),
+        ("other/** linguist-documentation", ""),
+    ],
+)
+def test_what_is_documentation_by_the_repositorys_own_word(attributes: str, category: str) -> None:
+    assert judge("guide/a.py", None, parse({b".gitattributes": attributes.encode()})) == Keep("python", False, category)
+
+
+def test_the_word_is_stored_and_a_change_of_it_moves_nothing_else(index: Indexer, repo: Repo) -> None:
+    repo.commit(guide__a_py="def a():\n    pass\n", b_py="def b():\n    pass\n")
+    index(repo)
+    repo.write(".gitattributes", "guide/** linguist-documentation\n")
+    repo.commit()
+    report = index(repo)
+    assert (report.files.new, report.files.removed, report.vectors.computed) == (1, 0, 1)  # .gitattributes itself
+    with index.database.connect() as connection:
+        found = dict(connection.execute("select path, category from file order by 1").fetchall())
+    assert found == {".gitattributes": "", "guide/a.py": "docs", "b.py": ""}
+
+
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEogIBAAKCAQEAqbKP9hmkPn0GnLjDep\n-----END RSA PRIVATE KEY-----\n"
 # Path, content, reason.
 CONTENTS: list[tuple[str, str, str | None]] = [

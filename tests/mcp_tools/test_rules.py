@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from flows.store.read import Hit
@@ -71,6 +73,21 @@ def test_definitions_come_first(symbol: str, query: str, expected: float) -> Non
 )
 def test_what_stands_aside_unless_asked_for(path: str, query: str, aside: bool) -> None:
     assert (rules.stands_aside(hit(path), rules.read(query)) < 1) == aside
+
+
+@pytest.mark.parametrize(
+    ("path", "category", "aside"),
+    [
+        ("docs/conf.py", "", True),
+        ("docs/conf.py", "code", False),
+        ("src/app.py", "docs", True),
+        ("a.md", "code", False),
+    ],
+)
+def test_what_gitattributes_calls_documentation_goes_before_paths(path: str, category: str, aside: bool) -> None:
+    told = replace(hit(path), category=category)
+    assert (rules.stands_aside(told, rules.read("open a file")) < 1) == aside
+    assert rules.stands_aside(told, rules.read("documentation of files")) == 1
 
 
 def test_names_of_files_and_folders_that_the_question_says() -> None:

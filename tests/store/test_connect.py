@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -41,10 +43,34 @@ def test_an_older_schema_waits_for_a_word(dsn: str, monkeypatch: pytest.MonkeyPa
     open_database(config).close()
     from flows.store import connect as module
 
-    known = [schema_version(), "9999_next"]
+    known = [*module._known(), "9999_next"]
     monkeypatch.setattr(module, "_known", lambda: known)
     with pytest.raises(SchemaMismatch, match="run `gitstrata db upgrade` once"):
         open_database(config)
+
+
+def test_a_database_of_the_first_schema_is_upgraded_with_what_it_holds(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from flows.store import connect as module
+
+    config = settings.load({"GITSTRATA_DSN": dsn})
+    with monkeypatch.context() as patch:
+        shutil.copy(module.MIGRATIONS / "0001_spine.sql", tmp_path)
+        patch.setattr(module, "MIGRATIONS", tmp_path)
+        open_database(config).close()
+    with connect(dsn) as connection:
+        connection.execute("insert into repo (name, origin) values ('r', '/r')")
+        connection.execute(
+            "insert into branch (repo_id, name, commit_sha, tree_sha, committed_at, rules_fp, files, failed, chunks)"
+            " select repo_id, 'main', 'c', 't', now(), '', 1, 0, '{0,0,0,0}' from repo"
+        )
+        connection.execute("insert into file select branch_id, 'e', 'a.bin', '100644', 'o', '', 'binary' from branch")
+    with pytest.raises(SchemaMismatch, match="0001_spine"):
+        open_database(config)
+    open_database(config, upgrade=True).close()
+    with connect(dsn) as connection:
+        assert connection.execute("select path, category from file").fetchall() == [("a.bin", "")]
 
 
 @pytest.mark.parametrize(
