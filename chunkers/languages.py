@@ -259,10 +259,8 @@ def by_alias(word: str) -> Language | None:
     """Return the language that people, editors or GitHub call so, None if it is none that is known."""
     name = word.strip().lower().replace(" ", "-").removesuffix("-mode").removesuffix("-ts")
     name = _ALIASES.get(name, name)
-    if name in _table():
-        language = get(name)
-    else:
-        language = _of_tags({name} if name in _TAG_NAMES else EXTENSIONS.get(name, ()))
+    tags = {name} if name in _TAG_NAMES else EXTENSIONS.get(name, ())
+    language = get(name) if name in _table() else _of_tags(tags)
     return None if language is DEFAULT else language
 
 

@@ -5,7 +5,8 @@ The plan needs no earlier commit: it compares hashes of git's own tree records w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from chunkers import cut
@@ -28,6 +29,15 @@ class Wanted:
     keep: Keep
 
 
+Deciding = tuple[str, str, str]  # rule, and key and entry of the configuration, as in Denied
+Place = Callable[[str, str], str]  # of a key and an entry of the configuration: "file:line", "" if it is not known
+
+
+def nowhere(key: str, entry: str) -> str:
+    """Return that the place of a rule is not known."""
+    return ""
+
+
 @dataclass(slots=True)
 class Plan:
     """What a run has to look at, besides the entries that are as they should be."""
@@ -37,6 +47,7 @@ class Plan:
     again: set[bytes] = field(default_factory=set)  # shown by the branch, but perhaps not as they should be
     wanted: list[Wanted] = field(default_factory=list)
     rows: list[FileRow] = field(default_factory=list)  # decided by path alone
+    denied: Counter[Deciding] = field(default_factory=Counter)  # how many entries a rule keeps out
 
 
 def compare(entries: Iterable[git.Entry], shown: set[bytes], right: set[bytes], rules: Rules, policy: Policy) -> Plan:
@@ -51,12 +62,24 @@ def compare(entries: Iterable[git.Entry], shown: set[bytes], right: set[bytes], 
                 plan.wanted.append(Wanted(entry, key, keep))
             case Skip() as skip:
                 plan.rows.append(file_row(Wanted(entry, key, Keep("")), skip, None))
-            case Denied():
+            case Denied() as by:
                 denied.add(key)
+                plan.denied[by.rule, by.key, by.entry] += 1
     plan.seen = len(tree) - len(denied)
     plan.gone = (shown - tree.keys()) | (shown & denied)
     plan.again = shown - right - plan.gone
     return plan
+
+
+def why_empty(plan: Plan, place: Place) -> str:
+    """Return one sentence that names the rule if rules deny all files of a commit, "" if they do not."""
+    if plan.seen or not plan.denied:
+        return ""
+    (rule, key, entry), count = min(plan.denied.items(), key=lambda item: (-item[1], item[0]))
+    where = place(key, entry) if key else ""
+    total = plan.denied.total()
+    most = "" if count == total else f", {count} of them"
+    return f"0 files: all {total} denied{most} by {rule}" + (f" ({where})" if where else "")
 
 
 def tasks(

@@ -1,8 +1,9 @@
 """What the files of a commit say about its other files: ``.gitattributes`` and ``.gitstrataignore``.
 
 ``.gitattributes`` (of any folder, with git's semantics: the last match wins, deeper files over higher ones) tells
-generated, vendored, documentation and LFS files, and languages; ``.gitstrataignore`` at the root (gitignore syntax) can only keep files out. Both are
-read from the commit, denied or not, and never stored because of it. It must not know what selection makes of them.
+generated, vendored, documentation and LFS files, and languages; ``.gitstrataignore`` at the root (gitignore syntax) can
+only keep files out. Both are read from the commit, denied or not, and never stored because of it. It must not know what
+selection makes of them.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def denies(path: str, rules: Rules, told: Policy) -> Denied | None:
     """Return what keeps ``path`` out of the index, if it exists or not: configuration or ``.gitstrataignore``."""
     if decided := rules.deciding(path):
         key, glob = decided
-        return Denied(f"deny: {glob}" if key == "deny" else "outside the allow list", key, glob)
+        return Denied(f"deny: {glob}" if key == "deny" else "the allow list, which does not name it", key, glob)
     line = told.denies(path)
     return Denied(line) if line else None
 

@@ -55,6 +55,7 @@ class Target:
     force: bool = False
     dry_run: bool = False
     verify: bool = False  # compare everything that is shown with what git and the model say
+    place: plan.Place = plan.nowhere  # where a rule stands
 
 
 def sync(
@@ -208,7 +209,10 @@ class _Run:
         self.rules_fp = _AND.join(filter(None, (self.target.rules.fingerprint, told.fingerprint)))
         shown, failed = branches.entries(connection, branch) if branch else (set[bytes](), set[bytes]())
         right = shown - failed - stale if branch and branch.rules_fp == self.rules_fp else set[bytes]()
-        return plan.compare(entries, shown, right, self.target.rules, told)
+        todo = plan.compare(entries, shown, right, self.target.rules, told)
+        if why := plan.why_empty(todo, self.target.place):
+            self.report.notes.append(why)
+        return todo
 
     def _foresee(self, connection: Connection, todo: Plan, broken: frozenset[int], model: Model) -> None:
         """Fill in what a run would do, as far as that shows without reading new content."""

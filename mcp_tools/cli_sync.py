@@ -67,9 +67,10 @@ def sync(
         raise UsageError("--commit needs --branch: the branch whose tip it is")
     if commit and not re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", commit):
         raise UsageError(f"--commit {commit!r}: give the whole id of a commit, 40 or 64 lower-case hex digits")
-    options = Options(branch or _checked_out(checkout), commit, checkout, force, dry_run, verify, wait)
+    folder = config or (FOLDER if FOLDER.is_dir() else None)
+    options = Options(branch or _checked_out(checkout), commit, checkout, force, dry_run, verify, wait, folder)
     settings = settings_module.load()
-    chosen, notes = _chosen(settings, names or [], config, options)
+    chosen, notes = _chosen(settings, names or [], options)
     reports = run(settings, chosen, options, jobs=jobs, quiet=as_json)
     if as_json:
         print("\n".join(notes), end="\n" * bool(notes), file=sys.stderr)
@@ -90,15 +91,13 @@ def _checked_out(checkout: Path | None) -> str:
     return name
 
 
-def _chosen(
-    settings: Settings, names: Sequence[str], config: Path | None, options: Options
-) -> tuple[list[RepoConfig], list[str]]:
+def _chosen(settings: Settings, names: Sequence[str], options: Options) -> tuple[list[RepoConfig], list[str]]:
     """Publish the configuration, if one is given, and return the repositories to sync and what is to be said."""
     from flows import fleet, git
     from flows.config import load
     from flows.store.connect import open_database
 
-    folder = config or (FOLDER if FOLDER.is_dir() else None)
+    folder = options.folder
     configuration = load(folder) if folder else None
     with open_database(settings) as database, database.connect() as connection:
         if folder is None or configuration is None:

@@ -160,6 +160,8 @@ def _branch_lines(branch: BranchStatus) -> list[str]:
     ]
     if branch.skipped:
         lines.append(f"  not indexed: {_counts(branch.skipped)}")
+    if branch.note:
+        lines.append(f"  {branch.note}")
     for run in branch.last_run:
         lines.append(
             f"  last run {run.started_at}: {run.outcome} in {run.seconds:g} s; files +{run.files_new} "

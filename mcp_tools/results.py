@@ -90,6 +90,7 @@ class BranchStatus(_Result):
     chunks: dict[str, int] = Field(description="by level")
     languages: dict[str, int] = Field(description="indexed files by language")
     skipped: dict[str, int] = Field(description="files that show nothing, by reason")
+    note: str = Field(description="which rule denies everything, if one does")
     last_run: list[RunInfo] = Field(description="at most one")
 
 

@@ -64,6 +64,7 @@ def _branch(connection: Connection, info: BranchInfo) -> BranchStatus:
         chunks=dict(zip(scope.LEVELS, info.chunks, strict=True)),
         languages=coverage.languages,
         skipped=coverage.skipped,
+        note="; ".join(run.report.get("notes") or []) if run and not info.files else "",
         last_run=[_run(run)] if run else [],
     )
 
@@ -91,6 +92,7 @@ def _unpublished(run: Run) -> BranchStatus:
         chunks={},
         languages={},
         skipped={},
+        note="",
         last_run=[_run(run)],
     )
 

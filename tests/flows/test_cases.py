@@ -16,7 +16,11 @@ from psycopg.conninfo import make_conninfo
 from flows import git, settings
 from flows.embed import Vectors, guard
 from flows.errors import DatabaseError, EmbedderError, SchemaMismatch
+from flows.select import Rules
 from flows.store.connect import Database, open_database
+from mcp_tools import render
+from mcp_tools.index import Index
+from mcp_tools.status import index_status
 from tests.conftest import Indexer
 from tests.published import published
 from tests.repos import Repo
@@ -50,6 +54,34 @@ def test_p01_a_state_with_wrong_counts_is_put_right(index: Indexer, repo: Repo) 
     rows(index.database, "update branch set chunks = '{7,7,7,7}' returning 1")
     assert index(repo, name="r").outcome == "done"
     assert published(index.database) == before
+
+
+def test_p04_rules_that_deny_everything_are_named(index: Indexer, repo: Repo) -> None:
+    repo.commit(a_py=CODE, b_go="package b\n")
+    report = index(repo, name="r", rules=Rules(deny=("*.go", "*.py")))
+    assert (report.outcome, report.files.seen) == ("done", 0)
+    assert report.notes == ["0 files: all 2 denied, 1 of them by deny: *.go"]
+    assert index(repo, name="r", rules=Rules(deny=("*",))).notes == ["0 files: all 2 denied by deny: *"]
+    outside = "0 files: all 2 denied by the allow list, which does not name it"
+    assert index(repo, name="r", rules=Rules(allow=("*.rs",))).notes == [outside]
+    repo.write(".gitstrataignore", "# everything\n*\n")
+    repo.commit()
+    for _ in range(2):  # it is said as long as it is so
+        assert index(repo, name="r").notes == ["0 files: all 3 denied by .gitstrataignore:2: *"]
+    with Index(index.config) as opened:
+        status = index_status(opened, repo="r")
+    assert status.branches[0].note == "0 files: all 3 denied by .gitstrataignore:2: *"
+    assert status.branches[0].note in render.status_text(status)
+
+
+def test_p04_an_ignore_file_of_another_tool_decides_nothing(index: Indexer, repo: Repo) -> None:
+    repo.write(".dockerignore", "*\n")
+    repo.write(".gitignore", "*\n")
+    repo.write("a.py", CODE)
+    repo.git("add", "-fA")
+    repo.git("commit", "-qm", "c")
+    report = index(repo)
+    assert report.files.seen == 3 and not report.notes
 
 
 def test_p11_a_change_of_equal_size_within_the_same_second_is_seen(index: Indexer, repo: Repo) -> None:

@@ -69,6 +69,16 @@ def team(database: Database, config: Settings, embedder: StubEmbedder, repo: Rep
     return Team(database, config, embedder, repo)
 
 
+def test_a_rule_that_denies_everything_is_named_with_its_place(team: Team, repo: Repo, tmp_path: Path) -> None:
+    repo.commit(a_py=SHAPES)
+    folder = tmp_path / "repos.d"
+    folder.mkdir()
+    (folder / "app.yaml").write_text(f"name: team/app\nurl: {repo.path.as_uri()}\ndeny:\n  - docs/\n  - '*'\n")
+    config = team.config(rules=Rules(deny=("docs/", "*")))
+    team.sync(config, folder=folder)
+    assert team.reports[0].notes == [f"0 files: all 2 denied by deny: * ({folder / 'app.yaml'}:5)"]
+
+
 def test_the_default_branch_is_synced_unless_told_otherwise(team: Team) -> None:
     team.repo.git("branch", "other")
     assert team.sync() == [("main", "done")]

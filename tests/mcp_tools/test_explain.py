@@ -74,7 +74,7 @@ def test_what_decided(shown: Repo, path: str, verdict: str, reason: str, rule: s
 
 def test_rules_of_the_configuration(shown: Repo) -> None:
     assert ask(shown, "notes.go", Rules(languages=("python",)))[1:] == ("language", "languages: python")
-    assert ask(shown, "notes.go", Rules(allow=("src/",))) == ("denied", "", "outside the allow list")
+    assert ask(shown, "notes.go", Rules(allow=("src/",))) == ("denied", "", "the allow list, which does not name it")
     assert ask(shown, "src/retry.py", Rules(max_bytes=10))[1] == "too_large"
     assert ask(shown, "gen/a.py", Rules(include_generated=True))[0] == "indexed"
 
