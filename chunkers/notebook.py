@@ -94,8 +94,15 @@ def _cells(text: str) -> Iterator[tuple[str, list[str], list[int]]]:
             kind = _value(text, cell["cell_type"]) if "cell_type" in cell else ""
             if source is not None:
                 lines, rows = _source(text, source, newlines)
+                if kind == "heading":  # of its own before format 4, now Markdown
+                    kind, lines[0] = "markdown", f"{'#' * _level(text, cell)} {lines[0]}"
                 if any(map(str.isalnum, "".join(lines))):
                     yield str(kind), lines, rows
+
+
+def _level(text: str, cell: dict[str, int]) -> int:
+    level = _value(text, cell["level"]) if "level" in cell else 1
+    return min(max(level, 1), 6) if isinstance(level, int) else 1
 
 
 class _Rows:

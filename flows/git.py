@@ -72,6 +72,7 @@ class Repository:
     git_dir: Path
     location: Path  # what the user sees: the checkout's root or the bare folder
     origin: str  # canonical form of the URL of remote "origin", else the absolute path
+    is_mirror: bool = False  # ours: its folder says nothing to the user
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +157,12 @@ def resolve(repository: Repository, revision: str = "", *, branch: str = "", ful
             sha = _run(repository, "rev-parse", "--verify", "--quiet", "--end-of-options", name).decode().strip()
             if sha and sha != name:
                 raise UsageError(f"{name} of {where} is {sha[:12]}, which cannot be read: run `git fsck` there")
+    if revision and repository.is_mirror:
+        raise SourceError(f"{repository.origin} has no branch, tag or commit {revision!r}: check the name")
     if revision:
         raise SourceError(f"{where} has no branch, tag or commit {revision!r}: see `git branch -a` there")
-    raise SourceError(f"{where} has no commit at HEAD yet: commit something, or name a branch with --rev")
+    where_shown = repository.origin if repository.is_mirror else where
+    raise SourceError(f"{where_shown} has no commit at HEAD yet: commit something, or name a branch with --rev")
 
 
 def branch_tip(repository: Repository, branch: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from chunkers import cut
 from flows import git, paths, select
 from flows.policy import Policy
-from flows.secrets import MASK_VERSION
+from flows.secrets import MASK_VERSION, mask_name
 from flows.select import Denied, Keep, Rules, Skip, SkipReason
 from flows.store.branches import FileRow, entry_key
 from flows.store.cuts import BlobTask, CutKey, KnownBlob
@@ -129,4 +129,6 @@ def file_row(want: Wanted, decision: Keep | Skip, cut_id: int | None) -> FileRow
     language = decision.language if isinstance(decision, Keep) else want.keep.language
     skip = str(decision.reason) if isinstance(decision, Skip) else None
     category = want.keep.category
-    return FileRow(want.key, paths.to_text(entry.path), entry.mode, entry.oid, language, skip, cut_id, category)
+    return FileRow(
+        want.key, mask_name(paths.to_text(entry.path)), entry.mode, entry.oid, language, skip, cut_id, category
+    )

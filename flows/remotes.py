@@ -80,7 +80,7 @@ class Remote:
                 self._replace(folder, progress)
             if head:
                 (folder / "HEAD").write_text(f"ref: {head}\n")
-        return Repository(folder, folder, canonical_url(self.url))
+        return Repository(folder, folder, canonical_url(self.url), is_mirror=True)
 
     def _replace(self, folder: Path, progress: FetchProgress | None) -> None:
         """Make a mirror anew beside the old one, which stays if that fails, too."""

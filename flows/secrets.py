@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-MASK_VERSION = 2  # raise it with every change that can alter a masked text
+MASK_VERSION = 3  # raise it with every change that can alter a masked text
 MASK = "*"
 
 Span = tuple[int, int]
@@ -56,6 +56,14 @@ def _hinted(text: str, detector: Detector) -> bool:
     return any(hint in text for hint in detector.hints)
 
 
+_LONG_WORD = re.compile(r"[\w.@:=+-]{16}")
+
+
+def mask_name(name: str) -> str:
+    """Return a path or another name with the secrets in it masked."""
+    return mask(name)[0] if _LONG_WORD.search(name) else name
+
+
 def is_key_file(text: str) -> bool:
     """Say whether a text is nothing but keys: a PEM or PuTTY file with a private one."""
     start = text[:200].lstrip("\ufeff \t\r\n")
@@ -70,9 +78,10 @@ def is_key_file(text: str) -> bool:
 def _token(name: str, pattern: str, *hints: str) -> Detector:
     """Return a detector of a pattern of bounded length; its group 1 is what is masked.
 
-    It never begins in a word nor right after a mask: what is left of a text after masking holds no new token.
+    It never begins amid letters nor right after a mask: what is left of a text after masking holds no new token. An
+    underscore before it is no letter: names are made of it.
     """
-    compiled = re.compile(r"(?<![\w*])" + pattern)
+    compiled = re.compile(r"(?<![^\W_]|\*)" + pattern)
 
     def find(text: str) -> Iterator[Span]:
         for match in compiled.finditer(text):
@@ -82,36 +91,36 @@ def _token(name: str, pattern: str, *hints: str) -> Detector:
 
 
 _TOKENS = (
-    _token("AWS access key", r"((?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16})\b", "AKIA", "ASIA", "ABIA", "ACCA"),
+    _token("AWS access key", r"((?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16})(?![A-Za-z0-9])", "AKIA", "ASIA", "ABIA", "ACCA"),
     _token(
         "AWS secret key",
         r"(?:[A-Za-z]{1,10}_)?(?i:aws_?secret_?(?:access_?)?key)[\"']?\s{0,4}(?:=>|:=|[=:])\s{0,4}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
         "ecret",
         "ECRET",
     ),
-    _token("GitHub", r"(gh[pousr]_[A-Za-z0-9]{36,255})\b", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    _token("GitHub", r"(gh[pousr]_[A-Za-z0-9]{36,255})(?![A-Za-z0-9])", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
     _token("GitHub", r"(github_pat_[A-Za-z0-9_]{36,255})\b", "github_pat_"),
     _token("GitLab", r"(gl(?:pat|ptt|dt|rt)-[\w-]{20,300})", "glpat-", "glptt-", "gldt-", "glrt-"),
     _token("Slack", r"(xox[abeoprs](?:\.xox[bp])?-[A-Za-z0-9-]{10,300})", "xox"),
-    _token("Slack", r"(xapp-\d-[A-Z0-9]{8,20}-\d{8,20}-[a-f0-9]{32,80})\b", "xapp-"),
+    _token("Slack", r"(xapp-\d-[A-Z0-9]{8,20}-\d{8,20}-[a-f0-9]{32,80})(?![A-Za-z0-9])", "xapp-"),
     _token("Slack webhook", r"hooks\.slack\.com/services/(T\w{6,14}/B\w{6,14}/\w{20,30})", "hooks.slack.com"),
-    _token("Stripe", r"([sr]k_(?:live|test)_[A-Za-z0-9]{16,255})\b", "k_live_", "k_test_"),
+    _token("Stripe", r"([sr]k_(?:live|test)_[A-Za-z0-9]{16,255})(?![A-Za-z0-9])", "k_live_", "k_test_"),
     _token("Stripe webhook", r"(whsec_[A-Za-z0-9+/=]{24,100})", "whsec_"),
     _token("Google API key", r"(AIza[\w-]{35})(?![\w-])", "AIza"),
     _token("Google OAuth", r"(GOCSPX-[\w-]{28}|ya29\.[\w-]{30,1000})", "GOCSPX-", "ya29."),
     _token("OpenAI", r"(sk-(?:[a-z]{3,10}-)?[\w-]{16,200}T3BlbkFJ[\w-]{16,200})", "T3BlbkFJ"),
     _token("Anthropic", r"(sk-ant-[\w-]{24,200})", "sk-ant-"),
-    _token("npm", r"(npm_[A-Za-z0-9]{36})\b", "npm_"),
+    _token("npm", r"(npm_[A-Za-z0-9]{36})(?![A-Za-z0-9])", "npm_"),
     _token("npmrc", r":_(?:authToken|password|auth)\s{0,4}=\s{0,4}\"?([^\s\"$*][^\s\"*]{7,500})", ":_auth", ":_pass"),
     _token("PyPI", r"(pypi-AgE[\w-]{50,1000})", "pypi-AgE"),
-    _token("Hugging Face", r"(hf_[A-Za-z]{34})\b", "hf_"),
-    _token("DigitalOcean", r"(do[opr]_v1_[a-f0-9]{64})\b", "_v1_"),
+    _token("Hugging Face", r"(hf_[A-Za-z]{34})(?![A-Za-z0-9])", "hf_"),
+    _token("DigitalOcean", r"(do[opr]_v1_[a-f0-9]{64})(?![A-Za-z0-9])", "_v1_"),
     _token("SendGrid", r"(SG\.[\w-]{22}\.[\w-]{43})(?![\w-])", "SG."),
-    _token("Shopify", r"(shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32})\b", "shp"),
+    _token("Shopify", r"(shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32})(?![A-Za-z0-9])", "shp"),
     _token("Telegram bot", r"(\d{8,10}:AA[\w-]{33})(?![\w-])", ":AA"),
-    _token("Databricks", r"(dapi[a-f0-9]{32})\b", "dapi"),
+    _token("Databricks", r"(dapi[a-f0-9]{32})(?![A-Za-z0-9])", "dapi"),
     _token("Vault", r"(hv[sb]\.[\w-]{24,300})", "hvs.", "hvb."),
-    _token("age", r"(AGE-SECRET-KEY-1[A-Z0-9]{58})\b", "AGE-SECRET-KEY-1"),
+    _token("age", r"(AGE-SECRET-KEY-1[A-Z0-9]{58})(?![A-Za-z0-9])", "AGE-SECRET-KEY-1"),
     _token("Azure storage", r"AccountKey=([A-Za-z0-9+/]{86}==)", "AccountKey="),
     _token("JWT", r"(eyJ[\w-]{10,500}\.eyJ[\w-]{10,2000}\.[\w-]{10,2000})", "eyJ"),
 )
@@ -151,12 +160,20 @@ password passwd pass pwd pw secret token user username admin changeme example te
 mypassword yourpassword your_password my_password placeholder default
 """
 _PLACEHOLDERS = frozenset(_PLACEHOLDER_WORDS.split())
-_URL = re.compile(r"://[^\s/:@\"'<>{}$%()\[\]*]{0,100}:([^\s/@\"'<>{}$()\[\]*]{3,200})@[\w\[]")
+# A password may hold an @ itself: it ends at the last one before the path, the query or the next of a list.
+_URL = re.compile(
+    r"://[^\s/:@\"'<>{}$%()\[\]*]{0,100}:"
+    r"([^\s/@\"'<>{}$()\[\]*]{1,200}(?:@[^\s/@\"'<>{}$()\[\]*?#&,;=|\\]{0,200}){0,4})@[\w\[]"
+)
+_SHORTEST_PASSWORD = 3
 
 
 def _url_passwords(text: str) -> Iterator[Span]:
     for match in _URL.finditer(text):
-        if match.group(1).lower() not in _PLACEHOLDERS and not match.group(1).startswith("%"):
+        password = match.group(1)
+        if len(password) < _SHORTEST_PASSWORD or password.startswith("%"):
+            continue
+        if password.lower().partition("@")[0] not in _PLACEHOLDERS:
             yield match.span(1)
 
 

@@ -20,6 +20,7 @@ from flows.decode import FACTS_VERSION, Facts
 from flows.git import Entry
 from flows.names import BACKEND, SkipReason
 from flows.policy import Policy, Setting
+from flows.secrets import MASK_VERSION, mask_name
 
 __all__ = ["Denied", "Keep", "Rules", "Skip", "SkipReason", "by_facts", "by_path"]
 
@@ -42,7 +43,7 @@ class Rules:
     def fingerprint(self) -> str:
         """Hex digest of everything a decision depends on, besides path, policy and blob."""
         tables = [names.NAMES, names.EXAMPLES, _LONG, _RECORDS, _NUMBERS, _is_cut_by_cells()]
-        settings = [SELECTION_VERSION, FACTS_VERSION, asdict(self), tables]
+        settings = [SELECTION_VERSION, FACTS_VERSION, MASK_VERSION, asdict(self), tables]
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:32]
 
     def denies(self, path: str) -> bool:
@@ -115,6 +116,8 @@ def denies(path: str, rules: Rules, told: Policy) -> Denied | None:
 def by_name(path: str, rules: Rules, told: Policy) -> Keep | Skip:
     """Judge the path of a file that nothing denies."""
     found = {reason: f"built-in name: {pattern}" for reason, pattern in names.reasons(path).items()}
+    if mask_name(path) != path:
+        found[SkipReason.SECRET] = "a secret in its name"
     settings = told.attributes(path)
     if (setting := settings.get(policy.FILTER)) and setting.state == "lfs":
         found[SkipReason.LFS] = setting.rule

@@ -6,10 +6,19 @@ import re
 from pathlib import Path
 
 from flows.errors import UsageError
+from flows.secrets import mask
 
 FETCH_PROTOCOLS = ("https", "ssh", "file")
 _SCP = re.compile(r"^(?:[^/]*@)?([\w.-]+):(?!//)(.+)$")
 _URL = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*)://")
+
+_CREDENTIALS = (
+    (re.compile(r"(://).*@"), r"\1***@"),
+    (re.compile(r"(?i)\b(https?|ssh|git|file|ftp)(:/?(?!/)|//)[^\s@]*@"), r"\1\2***@"),  # of a misspelt ://
+    (re.compile(r"[\w.+%-]*:[^\s/@]+@"), "***@"),
+    (re.compile(r"(://[^\s/?#:]*:)(?!\d{1,5}(?:[\s/?#'\"]|$)|\*)[^\s/'\"]+"), r"\1***"),  # no port: an @ was lost
+    (re.compile(r"(://[^\s?#]*[?#])\S+"), r"\1***"),
+)
 
 
 def is_url(source: str) -> bool:
@@ -25,23 +34,22 @@ def check_url(url: str) -> str:
     """
     scheme = _URL.match(url)
     name = scheme.group(1).lower() if scheme else "ssh"
+    shown = redact(" ".join(url.split()))
     if url.startswith("-") or "::" in url or name not in FETCH_PROTOCOLS or any(c.isspace() for c in url):
-        raise UsageError(
-            f"{redact(url)!r} cannot be fetched: use an https://, ssh:// or file:// URL, or user@host:path"
-        )
+        raise UsageError(f"{shown!r} cannot be fetched: use an https://, ssh:// or file:// URL, or user@host:path")
     rest = url[scheme.end() :] if scheme else url
     if name != "file" and ("?" in rest or "#" in rest):
-        raise UsageError(f"{redact(url)!r} cannot be fetched: a repository's URL has no ? or # in it")
+        raise UsageError(f"{shown!r} cannot be fetched: a repository's URL has no ? or # in it")
     if not scheme and ":" in rest.rpartition("@")[0]:
-        raise UsageError(f"{redact(url)!r} cannot be fetched: leave the password out and use an ssh key")
+        raise UsageError(f"{shown!r} cannot be fetched: leave the password out and use an ssh key")
     return url
 
 
 def redact(text: str) -> str:
     """Replace the credentials of every URL in ``text`` by ``***``: rather too much of a line than too little."""
-    text = re.sub(r"(://).*@", r"\1***@", text)
-    text = re.sub(r"(://[^\s?]*\?)\S+", r"\1***", text)
-    return re.sub(r"(?<![\w/])[\w.-]+:[^\s/@]+@(?=[\w.-]+:)", "***@", text)
+    for pattern, shown in _CREDENTIALS:
+        text = pattern.sub(shown, text)
+    return mask(text)[0]  # a token may stand anywhere, as the host or in the path
 
 
 def canonical_url(url: str, base: Path | None = None) -> str:

@@ -104,7 +104,7 @@ def _fetchable(url: str, scheme: str) -> str:
     is_path = url.startswith("/") or (scheme == "file" and url[7:].startswith("/"))
     if not scheme and not is_path and not re.match(r"[^/:]+:[^:]", url):
         example = f"https://github.com/{url}.git" if re.fullmatch(r"[\w-]+/[\w.-]+", url) else "https://host/owner/name"
-        raise wrong(f"must be {_SCHEMES}: write for example {example}")
+        raise wrong(f"must be {_SCHEMES}: write for example {urls.redact(example)}")
     if scheme == "file" and not is_path:
         raise wrong("must name an absolute path: write file:///path/to/repository")
     return url

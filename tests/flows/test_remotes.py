@@ -154,12 +154,50 @@ def test_a_partial_clone_says_what_it_is(repo: Repo, tmp_path: Path) -> None:
         "https://example.org/x?private_token=secret",
         "user:hunter2@example.org:x",
         "https://user:hun ter2@example.org/x",
+        "https:/user:hunter2@example.org/x",
+        "https:user:hunter2@example.org/x",
+        "https//user:hunter2@example.org/x",
+        "https//hunter2@example.org/x",
+        "https:/hunter2/x@example.org/x",
+        "user:hunter2@example.org/x",
+        ":hunter2@example.org",
+        "https://user:hunter2",
+        "https://user:hunter2/x",
+        "https://example.org/x#hunter2",
     ],
 )
 def test_no_part_of_a_password_is_shown(url: str) -> None:
     shown = urls.redact(f"cannot fetch {url}: no")
+    with pytest.raises(UsageError) as caught:
+        urls.check_url(url + "\n")
+    shown += str(caught.value)
     for part in ("p@ss", "ss@", "se/", "cr@", "et@", "secret", "hunter2", "hun", "ter2"):
         assert part not in shown
+
+
+def test_a_token_without_a_place_of_its_own_is_not_shown_either() -> None:
+    token = "ghp_" + "aB3" * 12
+    for url in (f"https://{token}/team/app", f"{token}:x", f"https://example.org/{token}/app"):
+        assert token not in urls.redact(f"cannot fetch {url}: no")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["https://example.org:8443/team/app", "git@example.org:team/app", "ssh://git:22/x", "repos.d/a.yaml:6:3: wrong"],
+)
+def test_what_is_no_secret_is_shown(text: str) -> None:
+    assert urls.redact(text) == text
+
+
+def test_a_branch_that_is_not_there_is_named_without_the_mirrors_folder(
+    database: Database, config: Settings, repo: Repo
+) -> None:
+    repo.commit(a_py=CODE)
+    shop = Workshop(database, config, StubEmbedder())
+    wanted = RepoConfig("team/app", repo.path.as_uri(), branches=("*",))
+    (report,) = fleet.sync_repo(shop, wanted, Options(branch="nosuch"))
+    assert report.outcome == "failed" and "has no branch, tag or commit 'nosuch'" in report.errors[0]
+    assert str(config.mirrors) not in report.errors[0]
 
 
 def test_a_token_goes_to_git_by_its_environment_only() -> None:

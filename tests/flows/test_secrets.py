@@ -44,7 +44,7 @@ SECRETS: list[tuple[str, str]] = [
         "SG." + made_up(22) + "." + made_up(43),
         "eyJ" + made_up(20) + ".eyJ" + made_up(30) + "." + made_up(40),
     )
-    for before, after in (("", ""), ("key = '", "'\n"), ("# use ", " here"), ("é(", ")"))
+    for before, after in (("", ""), ("key = '", "'\n"), ("# use ", " here"), ("é(", ")"), ("key_", "."), ("a-_", "\n"))
 ] + [
     (text.replace("@", token), token)
     for text, token in (
@@ -59,6 +59,13 @@ SECRETS: list[tuple[str, str]] = [
     )
 ]
 SECRETS = [(text.replace("\x00", "@"), token) for text, token in SECRETS]
+SECRETS += [
+    ("url = 'postgres://admin:p@ssw0rd@db/x'", "p@ssw0rd"),
+    ("redis://:a@b@c@localhost:6379/0\n", "a@b@c"),
+    ("amqp://u:hunter2@h1?from=me@example.org", "hunter2"),
+    ("https://u:hunter2@h1,me@example.org", "hunter2"),
+    (f"old_npm_{'a1' * 18}_new", f"npm_{'a1' * 18}"),
+]
 
 # What looks like one and is none.
 NO_SECRETS = [
@@ -70,6 +77,8 @@ NO_SECRETS = [
     "postgres://user:password@localhost/db",
     "postgres://{user}:{password}@{host}/db",
     "https://example.com:8080/a@b",
+    "postgres://user:password@localhost/db?to=a@b.example",
+    "sftp://a:b@host",  # too short to be one
     "commit 3f58ab6e0c1d2b3a4958671625344352617089af",
     'integrity = "sha512-abc"',
     "if line.startswith('-----BEGIN PRIVATE KEY-----'):\n    return parse_private_key(line)\n",
@@ -145,6 +154,19 @@ def test_masking_leaves_no_half_of_an_escape() -> None:
 def test_hostile_texts_come_to_an_end(unit: str) -> None:
     text = unit * (500_000 // len(unit))
     assert len(mask(text)[0]) == len(text)  # with a pattern that backtracks this would take hours
+
+
+def test_a_token_in_a_files_name_goes_no_further(index: Indexer, repo: Repo) -> None:
+    token = "ghp_" + "aB3" * 12
+    repo.write(f"notes/{token}.md", "# Notes\n")
+    repo.write(f"{token}/a.py", "x = 1\n")
+    repo.commit(b_py="def b():\n    pass\n")
+    report = index(repo)
+    assert report.files.skipped == {"secret": 2}
+    with index.database.connect() as connection:
+        rows = str(connection.execute("select f::text from file f").fetchall())
+        rows += str(connection.execute("select t::text from text t").fetchall())
+    assert token not in rows and f"notes/{'*' * len(token)}.md" in rows and "b.py" in rows
 
 
 # --- in the database ------------------------------------------------------------------------------------------------
