@@ -16,6 +16,9 @@ COMMENTS = {
     "quoted": "# inserted",
     "dash": "-- inserted",
     "ml": "(* inserted *)",
+    "pod": "# inserted",
+    "percent": "% inserted",
+    "semicolon": "; inserted",
 }
 
 BODY_EDITS = [
