@@ -108,7 +108,7 @@ _GRAMMARS: dict[str, Grammar] = {
     "perl": _grammar(f"{_PACK}perl", "perl", comments="pod"),
     "solidity": _grammar(f"{_PACK}solidity", "solidity", comments="natspec"),
     "erlang": _grammar(f"{_PACK}erlang", "erlang", comments="percent"),
-    "clojure": _grammar(f"{_PACK}clojure", "clojure", comments="semicolon"),
+    "clojure": _grammar(f"{_PACK}clojure", "clojure", comments="semicolon", loses_itself=True),
 }
 _DOCUMENTS: dict[str, How] = {
     "markdown": "markdown",

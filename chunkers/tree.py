@@ -27,12 +27,14 @@ from chunkers.lines import (
     text_ranks,
 )
 from chunkers.outline import file_outline, method_head, skeleton, tells_own
+from chunkers.plain import cut_plain
 from chunkers.statements import statement_depths
 from chunkers.units import Container, Unit, arrange, grouped, holds_bodies, members_of
 
 MAX_DEPTH = 24  # definitions nested deeper stay in the text of the one that holds them
 CONTAINER_ROWS = 60  # a function of more rows that defines others of at least INNER_ROWS is cut like a class
 INNER_ROWS = 5
+RUBBLE = 10_000
 
 
 def cut_tree(text: str, grammar: Grammar, script: bytes | None = None) -> Cut:
@@ -45,6 +47,8 @@ def cut_tree(text: str, grammar: Grammar, script: bytes | None = None) -> Cut:
         return Cut((), (), len(lines))
     source = (text.encode("utf-8", "surrogatepass") if script is None else script).replace(b"\0", b" ")
     root = tree_sitter.Parser(load(grammar)[0]).parse(source).root_node
+    if _is_rubble(root):
+        return cut_plain(text, f"a syntax error with more than {RUBBLE} tokens that nothing holds together")
     found = find_definitions(grammar, root, source, lines)
     members = list(members_of(found.roots))
     outline = file_outline(lines, found.imports, members, source, grammar.comments)
@@ -53,6 +57,13 @@ def cut_tree(text: str, grammar: Grammar, script: bytes | None = None) -> Cut:
     drafts = cutter.cut(Container(0, len(lines) - 1, None, members, file))
     symbols = [Symbol(d.name, d.kind, d.first + 1, d.last + 1, d.signature, d.doc) for d in _named(found.all)]
     return finish([file, *drafts], symbols, len(lines), long_line_note(lines))
+
+
+def _is_rubble(root: tree_sitter.Node) -> bool:
+    """Return whether an error holds so many loose tokens that a query over them, being quadratic, would take minutes."""
+    if not root.has_error:
+        return False
+    return any(node.child_count - node.named_child_count > RUBBLE for node in (root, *root.children))
 
 
 def defines(text: str, grammar: Grammar) -> bool:

@@ -86,6 +86,11 @@ def test_a_grammar_that_is_not_installed_gives_line_windows_and_a_note() -> None
     assert fingerprint(row) != fingerprint("text")
 
 
+def test_rubble_is_cut_by_lines() -> None:
+    made = check("(defn a [x] x)\n" + "( [ { #( \n" * 6_000, "clojure")  # a query over it would be quadratic
+    assert "tokens that nothing holds together" in made.fallback
+
+
 @pytest.mark.parametrize("name", [name for name in names() if (g := get(name).grammar) and g.loses_itself])
 def test_large_text_in_which_a_grammar_loses_itself_is_cut_by_lines(name: str) -> None:
     made = check("word word word\n" * 20_000, name)
