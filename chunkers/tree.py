@@ -60,7 +60,7 @@ def cut_tree(text: str, grammar: Grammar, script: bytes | None = None) -> Cut:
 
 
 def _is_rubble(root: tree_sitter.Node) -> bool:
-    """Return whether an error holds so many loose tokens that a query over them, being quadratic, would take minutes."""
+    """Return whether an error holds so many loose tokens that a query, being quadratic in them, would take minutes."""
     if not root.has_error:
         return False
     return any(node.child_count - node.named_child_count > RUBBLE for node in (root, *root.children))
