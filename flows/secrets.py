@@ -56,12 +56,9 @@ def _hinted(text: str, detector: Detector) -> bool:
     return any(hint in text for hint in detector.hints)
 
 
-_LONG_WORD = re.compile(r"[\w.@:=+-]{16}")
-
-
 def mask_name(name: str) -> str:
-    """Return a path or another name with the secrets in it masked."""
-    return mask(name)[0] if _LONG_WORD.search(name) else name
+    """Return a path or another name with the tokens in it masked."""
+    return mask(name)[0] if _TOKEN_HINTS.search(name) else name
 
 
 def is_key_file(text: str) -> bool:
@@ -124,6 +121,7 @@ _TOKENS = (
     _token("Azure storage", r"AccountKey=([A-Za-z0-9+/]{86}==)", "AccountKey="),
     _token("JWT", r"(eyJ[\w-]{10,500}\.eyJ[\w-]{10,2000}\.[\w-]{10,2000})", "eyJ"),
 )
+_TOKEN_HINTS = re.compile("|".join(re.escape(hint) for token in _TOKENS for hint in token.hints))
 
 
 # --- private keys ---------------------------------------------------------------------------------------------------
