@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.embed import Vectors
+from flows.embed import Vectors, is_path
 from flows.errors import EmbedderError
 
 MAX_DIMENSION = 4_000  # what halfvec of pgvector holds
@@ -70,17 +70,13 @@ def _load(name: str) -> Any:
             f"model {name} needs sentence-transformers: run pip install 'gitstrata[transformers]'"
         ) from error
     try:
-        return _from_folder(library, Path(name).expanduser()) if _is_path(name) else _from_hub(library, name)
+        return _from_folder(library, Path(name).expanduser()) if is_path(name) else _from_hub(library, name)
     except EmbedderError:
         raise
     except Exception as error:  # the loaders behind it raise whatever they like: network, JSON, missing code, torch
         raise EmbedderError(
             f"cannot load model {name}: {_one_line(error)}; give a folder, or a name that this machine can download"
         ) from error
-
-
-def _is_path(name: str) -> bool:
-    return name.startswith((".", "/", "~")) or Path(name).is_dir()
 
 
 def _from_folder(library: Any, folder: Path) -> Any:
@@ -124,7 +120,7 @@ def _fingerprint(model: Any, name: str) -> str:
 
 def _content(model: Any, name: str) -> str:
     """Return what identifies the weights: hashes of the files, or name and commit, or a hash of the loaded weights."""
-    if _is_path(name):
+    if is_path(name):
         return _folder_digest(Path(name).expanduser())
     commit = getattr(getattr(getattr(model[0], "auto_model", None), "config", None), "_commit_hash", None)
     return f"{name}@{commit}" if commit else _weights_digest(model)

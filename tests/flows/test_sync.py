@@ -347,7 +347,9 @@ def test_another_model_is_refused(index: Indexer, repo: Repo) -> None:
     repo.commit(a_py=SHAPES)
     index(repo)
     other = Indexer(index.database, index.config, StubEmbedder("6" * 64))
-    with pytest.raises(SchemaMismatch, match="was built with the model"):
+    assert other(repo).outcome == "unchanged"  # nothing to embed
+    repo.commit(b_py="b = 1\n")
+    with pytest.raises(SchemaMismatch, match=r"has vectors of a model 555555555555.*run `gitstrata model set default`"):
         other(repo)
 
 
