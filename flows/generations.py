@@ -18,9 +18,10 @@ from flows.embed.shelf import Shelf
 from flows.errors import DatabaseError, EmbedderError, UsageError
 from flows.store import lexicon, locks, models, texts
 from flows.store.connect import Connection, Database
-from flows.store.models import Model
+from flows.store.models import Generation, Model
 from flows.sync import Progress
 
+PAGE = 100_000  # texts of which it is asked at once whether they lack a vector
 BATCH = 512  # texts that are read, embedded and written at once
 
 Outcome = Literal["switched", "same", "first"]
@@ -116,32 +117,33 @@ def _change(connection: Connection, embedder: Embedder, setting: str, progress: 
     total, left = texts.count_to_embed(connection, model)
     computed = 0
     while True:
-        done = _fill(connection, model, embedder, progress, total - left, total)
-        computed += done
+        computed += _fill(connection, Generation(model, embedder), progress, left)
         lexicon.analyze(connection, model)
         if models.switch(connection, model):
             return Change("switched", embedder.name, active.name, computed, max(0, total - computed))
         total, left = texts.count_to_embed(connection, model)
 
 
-def _fill(connection: Connection, model: Model, embedder: Embedder, progress: Progress, done: int, total: int) -> int:
-    """Compute all vectors that a model lacks, in the order of the texts' ids; return how many."""
+def _fill(connection: Connection, new: Generation, progress: Progress, left: int) -> int:
+    """Compute all vectors that a model lacks, ``left`` when last counted; return how many were written."""
     texts.prepare(connection)
-    computed, unusable, after = 0, 0, 0
-    while batch := texts.to_embed(connection, model, after, BATCH):
-        after = batch[-1][0]
-        vectors = guard.embed(embedder, [body for _, body in batch])
-        usable = {text_id: row for (text_id, _), row in zip(batch, vectors, strict=True) if np.isfinite(row).all()}
-        with connection.transaction():
-            computed += texts.insert_vectors(connection, model, usable)
-        unusable += len(batch) - len(usable)
-        progress(f"vectors of {embedder.name}", min(total, done + computed), total)
+    written, unusable, after = 0, 0, 0
+    while page := texts.to_embed(connection, new.model, after, PAGE):
+        after = page[-1]
+        for start in range(0, len(page), BATCH):
+            found = texts.bodies(connection, page[start : start + BATCH])
+            vectors = guard.embed(new.embedder, [body for _, body in found])
+            usable = {text_id: row for (text_id, _), row in zip(found, vectors, strict=True) if np.isfinite(row).all()}
+            with connection.transaction():
+                written += texts.insert_vectors(connection, new.model, usable)
+            unusable += len(found) - len(usable)
+            progress(f"vectors of {new.embedder.name}", min(left, written), left)
     if unusable:
         raise EmbedderError(
-            f"{embedder.name} has no usable vector for {unusable} of {total} texts: the others are kept; "
+            f"{new.embedder.name} has no usable vector for {unusable} of {left} texts: the others are kept; "
             "run this again, or give it up with `gitstrata model cancel`"
         )
-    return computed
+    return written
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ STATEMENT_SECONDS = 10
 CONNECT_SECONDS = 10
 PATIENCE_SECONDS = 2  # for a connection, before we look whether the server is still there
 CONNECTIONS = 8
+PAUSE_SECONDS = 15  # that a model which failed is not asked again: nobody is to wait for a provider that is away
 ATTEMPTS = 3  # at finding the query's vector and the snapshot of one model
 
 
@@ -50,6 +52,7 @@ class Index:
         self._embedder = embedder
         self._shelf: Shelf | None = None  # made when first asked: numpy is not to delay the handshake
         self._model: Model | None = None  # the active one when last seen
+        self._failed = ("", 0.0, "")  # fingerprint of the model that failed last, when, and what is said of it
 
     def __enter__(self) -> Index:
         return self
@@ -195,11 +198,16 @@ class Index:
         """Return the vector of a query, or why there is none."""
         if model is None:
             return None, ""
+        fingerprint, since, note = self._failed
+        if fingerprint == model.fingerprint and time.monotonic() - since < PAUSE_SECONDS:
+            return None, note
         try:
             return self.shelf.find(model.setting, model.fingerprint, model.dimension).embed_query(query), ""
         except (EmbedderError, UsageError) as error:
             log.warning("searching by words only: %s", error)
-            return None, f"found by words and names only, not by meaning: {error}"
+            note = f"found by words and names only, not by meaning: {error}"
+            self._failed = (model.fingerprint, time.monotonic(), note)
+            return None, note
 
     def close(self) -> None:
         """Close connections and give up this process's share of the embedded server."""

@@ -255,9 +255,8 @@ class EndpointEmbedder:
             return attempts(self._once, texts, patience)
         except _Again as error:
             tried = attempts.statistics.get("attempt_number", 1)
-            raise EmbedderError(
-                f"{self.name} failed {tried} times, at last: {error}. Run this again later; finished work is kept"
-            ) from error
+            again = ". Run this again later; finished work is kept" if patience is self._documents else ""
+            raise EmbedderError(f"{self.name} failed {tried} times, at last: {error}{again}") from error
 
     def _once(self, texts: Sequence[str], patience: Patience) -> list[list[Any]]:
         body: dict[str, Any] = {"model": self._endpoint.model, "input": list(texts), "encoding_format": "float"}

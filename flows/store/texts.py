@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from struct import pack
 
@@ -237,11 +237,17 @@ def count_to_embed(connection: Connection, model: Model) -> tuple[int, int]:
     return (row[0], row[1]) if row else (0, 0)
 
 
-def to_embed(connection: Connection, model: Model, after: int, limit: int) -> list[tuple[int, str]]:
-    """Return (id, body) of some texts that cuts hold and that have no vector of a model, in the order of their ids."""
+def to_embed(connection: Connection, model: Model, after: int, limit: int) -> list[int]:
+    """Return the ids of texts that cuts hold and that have no vector of a model, in their order."""
     query = sql.SQL(
-        "select t.text_id, t.body from text t where t.text_id > %s and "
+        "select t.text_id from text t where t.text_id > %s and "
         + _SHOWN
         + " and not exists (select 1 from {} v where v.text_id = t.text_id) order by t.text_id limit %s"
     )
-    return [(row[0], row[1]) for row in connection.execute(query.format(model.vectors), [after, limit])]
+    return [row[0] for row in connection.execute(query.format(model.vectors), [after, limit])]
+
+
+def bodies(connection: Connection, text_ids: Sequence[int]) -> list[tuple[int, str]]:
+    """Return (id, body) of those of some texts that are still there."""
+    rows = connection.execute("select text_id, body from text where text_id = any(%s)", [list(text_ids)])
+    return [(row[0], row[1]) for row in rows]
