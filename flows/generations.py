@@ -107,8 +107,9 @@ def _change(connection: Connection, embedder: Embedder, setting: str, progress: 
             f"the model {building.name} is being built: go on with `{again}`, or give it up by `gitstrata model cancel`"
         )
     if active is None:
-        models.register(connection, embedder, setting, "active")
-        return Change("first", embedder.name)
+        active = models.register(connection, embedder, setting, "active")
+        if active.fingerprint == embedder.fingerprint:
+            return Change("first", embedder.name)
     if active.fingerprint == embedder.fingerprint:
         if active.setting != setting:
             models.note_setting(connection, active, setting)

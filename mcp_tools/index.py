@@ -171,7 +171,9 @@ class Index:
                 if moved and attempt < ATTEMPTS - 1:
                     continue
                 self._model = model
-                yield Search(connection, model, None if moved else vector, "" if moved else note)
+                if moved:
+                    vector, note = None, "found by words and names only: the model of the index has just changed"
+                yield Search(connection, model, vector, note)
                 return
 
     @property

@@ -12,7 +12,8 @@ from typing import Any
 
 from psycopg import sql
 
-from flows.embed import Embedder
+from flows import urls
+from flows.embed import Embedder, canonical
 from flows.embed.shelf import Shelf
 from flows.errors import Moved, UsageError
 from flows.store.connect import Connection
@@ -125,11 +126,13 @@ def note_setting(connection: Connection, model: Model, setting: str) -> None:
 
 def advice(model: Model, building: Model | None, wanted: str) -> str:
     """Return what to say to someone who configured another model than the index has; "" if there is nothing to say."""
-    if not wanted or wanted in (model.setting, building.setting if building else model.setting):
+    setting = canonical(wanted)
+    if not setting or setting in (model.setting, building.setting if building else model.setting):
         return ""
+    shown = urls.redact(setting)
     return (
-        f"GITSTRATA_MODEL names {wanted}, but this index has the model {model.name}: run `gitstrata model set {wanted}`"
-        " to change it, or leave the variable out"
+        f"GITSTRATA_MODEL names {shown}, but this index has the model {model.name}: run `gitstrata model set {shown}` to"
+        " change it, or leave the variable out"
     )
 
 
