@@ -131,8 +131,8 @@ def advice(model: Model, building: Model | None, wanted: str) -> str:
         return ""
     shown = urls.redact(setting)
     return (
-        f"GITSTRATA_MODEL names {shown}, but this index has the model {model.name}: run `gitstrata model set {shown}` to"
-        " change it, or leave the variable out"
+        f"GITSTRATA_MODEL names {shown}, but this index has the model {model.name}: "
+        f"run `gitstrata model set {shown}` to change it, or leave the variable out"
     )
 
 
