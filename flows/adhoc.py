@@ -14,6 +14,7 @@ from pathlib import Path
 from flows import git, urls
 from flows.config import RepoConfig
 from flows.embed import Embedder
+from flows.embed.shelf import Shelf
 from flows.remotes import Remote
 from flows.report import Report
 from flows.select import Rules
@@ -61,7 +62,7 @@ def mirror_of(settings: Settings, origin: str) -> Path:
 def index(
     database: Database,
     settings: Settings,
-    embedder: Embedder,
+    embedder: Embedder | Shelf,
     source: Source,
     *,
     rev: str = "",

@@ -8,7 +8,7 @@ GitstrataError                 exit code 1
 ├── DatabaseError              Postgres cannot be reached, started or used
 │   └── Moved                  the branch was published by another run meanwhile
 ├── EmbedderError              the embedding model or provider failed
-├── Busy                       another run holds the branch
+├── Busy                       another run holds the branch, or changes the model
 └── Interrupted                the user stopped the run (exit code 130)
 """
 
@@ -57,7 +57,7 @@ class ConfigError(UsageError):
 
 
 class SchemaMismatch(UsageError):
-    """The database schema is newer or older than this program, or was filled by another model."""
+    """The database schema is newer or older than this program, or its model is not the one that can be loaded here."""
 
 
 class SourceError(GitstrataError):
@@ -77,7 +77,7 @@ class Moved(DatabaseError):
 
 
 class Busy(GitstrataError):
-    """Another run works on the same branch of the same repository."""
+    """Another run works on the same branch of the same repository, or on the model of the index."""
 
 
 class Interrupted(GitstrataError):

@@ -16,6 +16,7 @@ from pathlib import Path
 from flows import adhoc, git, paths, plan, urls
 from flows.config import Configuration, RepoConfig, places
 from flows.embed import Embedder
+from flows.embed.shelf import Shelf
 from flows.errors import GitstrataError, SourceError, UsageError
 from flows.remotes import Remote
 from flows.report import Report
@@ -111,7 +112,7 @@ class Workshop:
 
     database: Database
     settings: Settings
-    embedder: Embedder
+    embedder: Embedder | Shelf  # what an index without a model begins with
     progress: Progress | None = None
 
 

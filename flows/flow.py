@@ -90,7 +90,7 @@ class _BlobSink(coco.TargetHandler[BlobRows, bytes]):
 
     async def _write(self, context: coco.ContextProvider, blobs: Sequence[BlobRows]) -> None:
         flow = context.get(_FLOW)
-        await asyncio.to_thread(write_blobs, flow.connection, blobs, flow.broken)
+        await asyncio.to_thread(write_blobs, flow.connection, blobs, flow.broken, flow.texts.active.model)
 
 
 _BLOBS = coco.register_root_target_states_provider("gitstrata/blob", _BlobSink())

@@ -20,7 +20,7 @@ class Settings:
     home: Path  # mirrors, scratch, and the embedded server unless root runs it
     server_dir: Path  # data directory and logs of the embedded Postgres
     dsn: str | None  # None = the embedded server
-    model: str  # "" = the static model shipped with the package; else a sentence-transformers name or folder
+    model: str  # of an index that has none yet: "" = the shipped one; else a name, a folder or an endpoint
     postgres_bin: Path | None  # GITSTRATA_PG_BIN: a bin folder to use instead of the wheel's
 
     @property
@@ -58,6 +58,14 @@ def _server_dir(home: Path) -> Path:
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         return ROOT_STATE / hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
     return home / "postgres"
+
+
+MODEL_KEY = "GITSTRATA_MODEL_KEY"
+
+
+def model_key() -> str:
+    """Return the key of an embedding endpoint, "" if it needs none. It is never stored, logged or shown."""
+    return secret(MODEL_KEY) if os.environ.get(MODEL_KEY) else ""
 
 
 def secret(name: str) -> str:

@@ -14,16 +14,17 @@ import tenacity
 
 from flows import git, paths, plan, policy, verify
 from flows.embed import Embedder
-from flows.errors import DatabaseError, GitstrataError, Moved
+from flows.embed.shelf import Shelf
+from flows.errors import DatabaseError, EmbedderError, GitstrataError, Moved, UsageError
 from flows.plan import Plan
 from flows.report import Report, cpu_seconds, peak_memory_mb
 from flows.select import Rules
 from flows.settings import Settings
-from flows.store import branches, collect, cuts, lexicon, locks, repos, runs
+from flows.store import branches, collect, cuts, lexicon, locks, models, repos, runs
 from flows.store.branches import Branch, Change, FileRow
 from flows.store.connect import Connection, Database
 from flows.store.cuts import LEVELS, BlobTask, CutKey, KnownBlob
-from flows.store.models import Model, use_model
+from flows.store.models import Generation, Model
 from flows.store.texts import TextStore
 
 log = logging.getLogger("gitstrata")
@@ -59,9 +60,12 @@ class Target:
 
 
 def sync(
-    database: Database, settings: Settings, embedder: Embedder, target: Target, progress: Progress | None = None
+    database: Database, settings: Settings, embedder: Embedder | Shelf, target: Target, progress: Progress | None = None
 ) -> Report:
     """Bring a branch to a commit and return what was done.
+
+    Vectors are those of the index's active model, whatever is configured here; ``embedder``, a model or a shelf of
+    them, is what an index without one begins with.
 
     Broken connections, and a branch or content that another run changed meanwhile, are met by starting again: what was
     finished is found and not done twice.
@@ -78,16 +82,17 @@ def sync(
         ),
         reraise=True,
     )
+    shelf = embedder if isinstance(embedder, Shelf) else Shelf(settings.model, embedder)
     try:
-        return attempts(_once, database, settings, embedder, target, progress or (lambda stage, done, total: None))
+        return attempts(_once, database, settings, shelf, target, progress or (lambda stage, done, total: None))
     except psycopg.Error as error:
         raise _database_error(error) from error
 
 
-def _once(database: Database, settings: Settings, embedder: Embedder, target: Target, progress: Progress) -> Report:
+def _once(database: Database, settings: Settings, shelf: Shelf, target: Target, progress: Progress) -> Report:
     started = cpu_seconds()
     report = Report(target.repo, target.commit.branch, target.commit.sha)
-    run = _Run(database, settings, embedder, target, report, progress)
+    run = _Run(database, settings, shelf, target, report, progress)
     database.reopen()
     with database.connect() as connection:
         try:
@@ -107,6 +112,8 @@ def _passes(error: BaseException) -> bool:
     """Say whether starting again can help."""
     if isinstance(error, _NO_ROOM):
         return False
+    if isinstance(error, psycopg.errors.UndefinedTable):  # of a model that was given up meanwhile
+        return True
     return isinstance(error, psycopg.OperationalError | psycopg.errors.ForeignKeyViolation | Moved)
 
 
@@ -125,7 +132,7 @@ def _database_error(error: psycopg.Error) -> DatabaseError:
 class _Run:
     database: Database
     settings: Settings
-    embedder: Embedder
+    shelf: Shelf
     target: Target
     report: Report
     progress: Progress
@@ -143,7 +150,7 @@ class _Run:
                 return None
             branch = branches.find_branch(connection, target.repo, target.commit.branch)
             with self.report.stage("plan"):
-                model = use_model(connection, self.embedder)
+                model = self._model(connection)
                 broken = self._broken(connection, branch, model)
                 stale = self._stale(connection, branch, broken)
                 if branch is not None and self._is_unchanged(connection, branch, stale):
@@ -170,6 +177,27 @@ class _Run:
         self.report.notes.append(f"{target.commit.branch} {where} now: {target.commit.sha[:12]} was not published")
         return True
 
+    # --- models ---
+
+    def _model(self, connection: Connection) -> Model:
+        model = models.use_model(connection, self.shelf)
+        said = models.advice(model, models.building_model(connection), self.settings.model)
+        self.report.notes += [said] if said else []
+        return model
+
+    def _generation(self, model: Model) -> Generation:
+        """Load a model of the index; only a run that has something to embed needs it."""
+        return Generation(model, self.shelf.find(model.setting, model.fingerprint, model.dimension))
+
+    def _building(self, connection: Connection) -> Generation | None:
+        """Load the model that is being built; where that cannot be done its vectors are left to its build."""
+        model = models.building_model(connection)
+        try:
+            return self._generation(model) if model else None
+        except (EmbedderError, UsageError) as error:
+            self.report.notes.append(f"no vectors of the new model: {error}; `gitstrata model set` computes them")
+            return None
+
     # --- plan ---
 
     def _broken(self, connection: Connection, branch: Branch | None, model: Model) -> frozenset[int]:
@@ -177,7 +205,7 @@ class _Run:
             return frozenset()
         broken = cuts.shown_but_broken(connection, branch.branch_id, model)
         if self.target.verify:
-            broken |= verify.wrong_cuts(connection, self.target.repository, branch, model, self.embedder)
+            broken |= verify.wrong_cuts(connection, self.target.repository, branch, self._generation(model))
         self.report.healed = len(broken)
         return broken
 
@@ -276,13 +304,17 @@ class _Run:
             self.database.connect() as for_texts,
             self.database.connect() as for_blobs,
         ):
-            texts = TextStore(for_texts, self.embedder, model)
+            texts = TextStore(for_texts, self._generation(model), self._building(for_texts))
             flow = Flow(reader, texts, for_blobs, self.target.rules, broken, on_blob)
             try:
                 run_flow(flow, tasks, self.settings.scratch)
             finally:
                 self.report.vectors.computed += texts.counts.computed
                 self.report.vectors.reused += texts.counts.reused
+                if texts.failure:
+                    self.report.notes.append(
+                        f"no vectors of the new model: {texts.failure}; `gitstrata model set` computes them"
+                    )
         known |= {oid: KnownBlob(known[oid].size, facts) for oid, facts in flow.facts.items()}
         return flow.failed
 
@@ -313,6 +345,7 @@ class _Run:
                 Change(changed, removed),
                 expected=branch,
                 make_default=self.target.make_default,
+                model=model,
             )
             if published.purge_due:
                 self._purge(connection, published)

@@ -19,7 +19,7 @@ from flows.store import audit, cuts
 from flows.store.audit import StoredCut, StoredText
 from flows.store.branches import Branch
 from flows.store.connect import Connection
-from flows.store.models import Model
+from flows.store.models import Generation
 from flows.store.texts import TextStore, stored_counts, terms_of, text_hash
 
 BATCH = 50  # cuts compared at once
@@ -27,11 +27,11 @@ NEAR = 0.999  # cosine of a stored half-precision vector to the one computed now
 
 
 def wrong_cuts(
-    connection: Connection, repository: git.Repository, branch: Branch, model: Model, embedder: Embedder
+    connection: Connection, repository: git.Repository, branch: Branch, active: Generation
 ) -> frozenset[int]:
     """Return the cuts whose rows differ from what indexing their blob would write now."""
     wrong: set[int] = set()
-    store = TextStore(connection, embedder, model)
+    store = TextStore(connection, active)
     ids = audit.shown_cuts(connection, branch.branch_id)
     with git.ObjectReader(repository) as reader:
         for start in range(0, len(ids), BATCH):
@@ -39,7 +39,9 @@ def wrong_cuts(
             stored = audit.stored_cuts(connection, ids[start : start + BATCH])
             wrong |= {item.cut_id for item in stored if not _is_right(item, reader, bodies)}
             store.rewrite(
-                _wrong_texts(audit.stored_texts(connection, [c.cut_id for c in stored], model), bodies, embedder)
+                _wrong_texts(
+                    audit.stored_texts(connection, [c.cut_id for c in stored], active.model), bodies, active.embedder
+                )
             )
     return frozenset(wrong)
 

@@ -17,7 +17,7 @@ from flows import settings as settings_module
 from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
-from mcp_tools import cli_explain, cli_sync
+from mcp_tools import cli_explain, cli_model, cli_sync
 from mcp_tools.summary import printable, summary
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ db = typer.Typer(no_args_is_help=True, help="Look after the database.")
 app.add_typer(db, name="db")
 cli_sync.register(app)
 cli_explain.register(app)
+cli_model.register(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
 RepoOption = Annotated[str, typer.Option("--repo", "-r", help="Only this repository.")]
@@ -151,15 +152,15 @@ def run_index(
 ) -> Report:
     """Index ``source``, a path or URL, and return the report."""
     from flows import adhoc, urls
-    from flows.embed import load_embedder
+    from flows.embed.shelf import Shelf
     from flows.store.connect import open_database
     from mcp_tools import checkout, progress
 
     with progress.shown(urls.redact(source), quiet=quiet) as update:
         opened = adhoc.open_source(settings, source, update)
-    embedder = load_embedder(settings.model)
+    shelf = Shelf(settings.model)
     with open_database(settings) as database, progress.shown(urls.redact(source), quiet=quiet) as update:
-        report = adhoc.index(database, settings, embedder, opened, rev=rev, name=name, wait=wait, progress=update)
+        report = adhoc.index(database, settings, shelf, opened, rev=rev, name=name, wait=wait, progress=update)
     if note := checkout.describe(opened.repository, report.commit, report.repo):
         report.notes.append(note)
     return report

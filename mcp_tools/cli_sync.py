@@ -143,13 +143,13 @@ def _result(config: RepoConfig, future: Future[list[Report]]) -> list[Report]:
 
 
 def _one(settings: Settings, config: RepoConfig, options: Options, quiet: bool) -> list[Report]:
-    from flows.embed import load_embedder
+    from flows.embed.shelf import Shelf
     from flows.fleet import Workshop, sync_repo
     from flows.store.connect import open_database
     from mcp_tools import progress
 
     with open_database(settings) as database, progress.shown(config.name, quiet=quiet) as update:
-        return sync_repo(Workshop(database, settings, load_embedder(settings.model), update), config, options)
+        return sync_repo(Workshop(database, settings, Shelf(settings.model), update), config, options)
 
 
 def gc(
@@ -173,6 +173,7 @@ def gc(
     with open_database(settings_module.load()) as database, database.connect() as connection:
         gone = collect.collect(connection, timedelta(days=grace), wait)
     text = f"deleted {gone.cuts} cuts with {gone.chunks} chunks, {gone.texts} texts, {gone.blobs} blobs"
+    text += f", {gone.models} models" if gone.models else ""
     busy = "; runs are at work, so that not everything was looked at: try again later" if gone.busy else ""
     print(json.dumps(asdict(gone)) if as_json else text + busy)
     raise typer.Exit(1 if gone.busy else 0)

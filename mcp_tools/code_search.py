@@ -12,7 +12,6 @@ from chunkers import words
 from flows.errors import UsageError
 from flows.store import read
 from flows.store.connect import Connection
-from flows.store.models import active_model
 from mcp_tools import rank, render, rules, scope
 from mcp_tools.index import Index
 from mcp_tools.rank import Ranked
@@ -70,21 +69,20 @@ def code_search(
     query = check_query(query)
     if not 1 <= limit <= MAX_LIMIT:
         raise UsageError(f"limit is {limit}: use 1 to {MAX_LIMIT}, and cursor for more")
-    vector = index.embed(query)
-    with index.snapshot() as connection:
+    with index.search(query) as search:
+        connection, model = search.connection, search.model
         where = scope.resolve(
             connection, repo=repo, project=project, branch=branch, languages=languages, paths=paths, level=level
         )
-        model = active_model(connection)
         if model is None or not where.branches:
             return SearchResult(result=[], freshness="", next_cursor="", note=render.nothing_yet(repo))
-        index.check_model(model)
-        hits = read.candidates(connection, model, where.filters, query, vector, rank.POOL)
+        hits = read.candidates(connection, model, where.filters, query, search.vector, rank.POOL)
         ranked = rank.rank(hits, rules.read(query))
         start, moved = _start(cursor, query, where)
         page = ranked[start : start + limit]
         lines = _best_lines(connection, page, query)
         note = moved or (render.nothing(connection, where) if not ranked else "")
+        note = " ".join(filter(None, [search.note, note]))
     rows = render.fitting([_row(row, where, lines) for row in page])
     end = start + len(rows)
     return SearchResult(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flows.errors import DatabaseError, EmbedderError, SchemaMismatch, UsageError
@@ -14,25 +17,42 @@ if TYPE_CHECKING:
     import psycopg_pool
 
     from flows.embed import Embedder, Vectors
+    from flows.embed.shelf import Shelf
     from flows.store.connect import Connection, Database
     from flows.store.models import Model
+
+log = logging.getLogger("gitstrata")
 
 STATEMENT_SECONDS = 10
 CONNECT_SECONDS = 10
 PATIENCE_SECONDS = 2  # for a connection, before we look whether the server is still there
 CONNECTIONS = 8
+PAUSE_SECONDS = 15  # that a model which failed is not asked again: nobody is to wait for a provider that is away
+ATTEMPTS = 3  # at finding the query's vector and the snapshot of one model
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A snapshot for one search: the model whose vectors it holds, and the query's vector by that model."""
+
+    connection: Connection
+    model: Model | None  # None before the first index
+    vector: Vectors | None
+    note: str  # why there is no vector
 
 
 class Index:
     """What queries need: snapshots of the database, and vectors of queries. Safe to share between threads."""
 
-    def __init__(self, settings: Settings, *, embedder: Embedder | None = None) -> None:
+    def __init__(self, settings: Settings, *, embedder: Embedder | Shelf | None = None) -> None:
         self._settings = settings
         self._lock = threading.Lock()
         self._database: Database | None = None
         self._pool: psycopg_pool.ConnectionPool[Connection] | None = None
-        self._embedder_lock = threading.Lock()  # the model needs no database, nor the database a model
-        self._embedder = embedder  # None = the configured one, loaded when first asked
+        self._embedder = embedder
+        self._shelf: Shelf | None = None  # made when first asked: numpy is not to delay the handshake
+        self._model: Model | None = None  # the active one when last seen
+        self._failed = ("", 0.0, "")  # fingerprint of the model that failed last, when, and what is said of it
 
     def __enter__(self) -> Index:
         return self
@@ -42,9 +62,8 @@ class Index:
 
     def warm(self) -> None:
         """Connect and load the model now, quietly: whoever asks later gets the error."""
-        with contextlib.suppress(DatabaseError, EmbedderError, SchemaMismatch):
-            self._connections()
-            self.embed("warm up")
+        with contextlib.suppress(DatabaseError, SchemaMismatch), self.search("warm up"):
+            pass
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -132,27 +151,65 @@ class Index:
                 self._pool = None
         pool.close(timeout=1)
 
-    def embed(self, query: str) -> Vectors:
-        """Return the vector of a query, float32 of shape (dimension,)."""
-        return self.embedder.embed_query(query)
+    # --- the model ---
+
+    @contextlib.contextmanager
+    def search(self, query: str) -> Iterator[Search]:
+        """Give a snapshot with the vector of ``query`` by the very model whose vectors it holds, never another's.
+
+        The vector is computed before the snapshot is taken, which then must have the same model: after a switch the
+        new one is loaded first. Without a model that can be loaded there is no vector, and a note says why.
+        """
+        from flows.store.models import active_model
+
+        model = self._model or self._active()
+        for attempt in range(ATTEMPTS):
+            vector, note = self._embed(query, model)
+            with self.snapshot() as connection:
+                before, model = model, active_model(connection)
+                moved = model is not None and (before is None or before.fingerprint != model.fingerprint)
+                if moved and attempt < ATTEMPTS - 1:
+                    continue
+                self._model = model
+                if moved:
+                    vector, note = None, "found by words and names only: the model of the index has just changed"
+                yield Search(connection, model, vector, note)
+                return
 
     @property
-    def embedder(self) -> Embedder:
-        """The configured model; loaded once."""
-        with self._embedder_lock:
-            if self._embedder is None:
-                from flows.embed import load_embedder
+    def shelf(self) -> Shelf:
+        """The models that this process has loaded."""
+        from flows.embed.shelf import Shelf
 
-                self._embedder = load_embedder(self._settings.model)
-            return self._embedder
+        with self._lock:
+            if self._shelf is None:
+                given = self._embedder
+                self._shelf = given if isinstance(given, Shelf) else Shelf(self._settings.model, given)
+            return self._shelf
 
-    def check_model(self, model: Model) -> None:
-        """Refuse to compare vectors of two models."""
-        if model.fingerprint != self.embedder.fingerprint:
-            raise SchemaMismatch(
-                f"the index was built with the model {model.name}, this server has {self.embedder.name}: "
-                "set GITSTRATA_MODEL to the same model"
-            )
+    def _active(self) -> Model | None:
+        from flows.store import models
+
+        with self.snapshot() as connection:
+            model, building = models.active_model(connection), models.building_model(connection)
+        if model is not None and (said := models.advice(model, building, self._settings.model)):
+            log.warning(said)
+        return model
+
+    def _embed(self, query: str, model: Model | None) -> tuple[Vectors | None, str]:
+        """Return the vector of a query, or why there is none."""
+        if model is None:
+            return None, ""
+        fingerprint, since, note = self._failed
+        if fingerprint == model.fingerprint and time.monotonic() - since < PAUSE_SECONDS:
+            return None, note
+        try:
+            return self.shelf.find(model.setting, model.fingerprint, model.dimension).embed_query(query), ""
+        except (EmbedderError, UsageError) as error:
+            log.warning("searching by words only: %s", error)
+            note = f"found by words and names only, not by meaning: {error}"
+            self._failed = (model.fingerprint, time.monotonic(), note)
+            return None, note
 
     def close(self) -> None:
         """Close connections and give up this process's share of the embedded server."""

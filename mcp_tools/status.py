@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from flows.store import read, runs
-from flows.store.models import active_model
+from flows.store.models import active_model, building_model
 from flows.store.read import BranchInfo
 from flows.store.runs import Run
 from mcp_tools import render, scope
@@ -32,17 +32,19 @@ def index_status(index: Index, *, repo: str = "") -> StatusResult:
         published, others = read.branches(connection, repo, "*"), runs.unpublished(connection, repo)
         if not published and not others:
             scope.resolve(connection, repo=repo)
-        model = active_model(connection)
+        model, building = active_model(connection), building_model(connection)
         shown = [_branch(connection, info) for info in published[:MAX_BRANCHES]]
         shown += [_unpublished(run) for run in others[: MAX_BRANCHES - len(shown)]]
     if not shown:
         return StatusResult(state="empty", model=model.name if model else "", branches=[], note=render.EMPTY_INDEX)
     left = len(published) + len(others) - len(shown)
+    notes = [f"{left} more branches: name a repo to see them"] if left > 0 else []
+    notes += [f"the model {building.name} is being built: gitstrata model list says how far it is"] if building else []
     return StatusResult(
         state=next(state for state in _WORST if any(branch.state == state for branch in shown)),
         model=model.name if model else "",
         branches=shown,
-        note=f"{left} more branches: name a repo to see them" if left > 0 else "",
+        note="; ".join(notes),
     )
 
 

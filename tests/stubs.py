@@ -13,13 +13,10 @@ DIMENSION = 16
 
 
 class StubEmbedder:
-    """Hashes words into 16 dimensions: equal texts give equal vectors, shared words give near ones."""
+    """Hashes words into a few dimensions: equal texts give equal vectors, shared words give near ones."""
 
-    name = "stub"
-    dimension = DIMENSION
-
-    def __init__(self, fingerprint: str = "5" * 64) -> None:
-        self.fingerprint = fingerprint
+    def __init__(self, fingerprint: str = "5" * 64, *, name: str = "stub", dimension: int = DIMENSION) -> None:
+        self.fingerprint, self.name, self.dimension = fingerprint, name, dimension
         self.texts: list[str] = []
         self.spoil: Callable[[Sequence[str], Vectors], Vectors] | None = None
 
@@ -29,7 +26,7 @@ class StubEmbedder:
         return self.spoil(texts, vectors) if self.spoil else vectors
 
     def embed_query(self, text: str) -> Vectors:
-        vector = np.full(DIMENSION, 1e-3, np.float32)
+        vector = np.full(self.dimension, 1e-3, np.float32)
         for word in text.lower().split():
-            vector[hashlib.blake2b(word.encode(), digest_size=1).digest()[0] % DIMENSION] += 1
+            vector[hashlib.blake2b(word.encode(), digest_size=1).digest()[0] % self.dimension] += 1
         return vector / np.linalg.norm(vector)

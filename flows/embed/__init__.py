@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from flows.settings import model_key
 
 Vectors = npt.NDArray[np.float32]
 
@@ -37,16 +41,52 @@ class Embedder(Protocol):
         """Return float32 of shape (dimension,), length 1. Raises EmbedderError."""
 
 
-def load_embedder(model: str = "") -> Embedder:
-    """Load the shipped static model ("") or a sentence-transformers model by name or folder.
+def canonical(setting: str) -> str:
+    """Return the form of a model's setting that is stored: "" for the shipped one, an absolute path for a folder."""
+    if setting in ("", "default"):
+        return ""
+    if is_path(setting):
+        return str(Path(setting).expanduser().absolute())
+    return setting
+
+
+def is_path(setting: str) -> bool:
+    """Say whether a setting is a folder and not the name of a model or an endpoint."""
+    return setting.startswith((".", "/", "~")) or Path(setting).is_dir()
+
+
+def load_embedder(setting: str = "", *, dimension: int = 0) -> Embedder:
+    """Load the model that a setting stands for.
+
+    "" or ``default`` is the static model that is shipped; ``https://host/v1#name`` one of an endpoint, which is asked
+    for a first vector unless ``dimension`` is known; anything else a folder, or a sentence-transformers model's name.
 
     Raises:
         EmbedderError: the model is not there, or the extra ``transformers`` is not installed.
+        UsageError: the setting cannot be read.
     """
-    if not model:
+    setting = canonical(setting)
+    if not setting:
         from flows.embed.static import StaticEmbedder
 
         return StaticEmbedder.load()
+    if setting.startswith(("https://", "http://")):
+        from flows.embed.endpoint import EndpointEmbedder
+
+        return EndpointEmbedder(setting, key=model_key(), dimension=dimension)
+    if _is_static(setting):
+        from flows.embed.static import StaticEmbedder
+
+        return StaticEmbedder.load(Path(setting))
     from flows.embed.transformers import TransformerEmbedder
 
-    return TransformerEmbedder(model)
+    return TransformerEmbedder(setting)
+
+
+def _is_static(setting: str) -> bool:
+    """Say whether a folder holds a static model of ours: one that needs neither torch nor a library."""
+    try:
+        config = json.loads((Path(setting) / "config.json").read_text(encoding="utf-8"))
+        return str(config.get("name", "")).startswith("gitstrata-static-")
+    except (OSError, ValueError, AttributeError):
+        return False

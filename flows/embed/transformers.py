@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import json
@@ -11,22 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from flows.embed import Vectors
+from flows.embed import Vectors, is_path
 from flows.errors import EmbedderError
 
 MAX_DIMENSION = 4_000  # what halfvec of pgvector holds
-CODE_VERSION = 1
+CODE_VERSION = 2
 """Part of the fingerprint: raise it whenever the code here changes any vector."""
 
 _BATCH = 32  # measured: on a CPU larger batches fall out of the cache
-_ROLES = ("query", "document")
 
 
 class TransformerEmbedder:
     """Embeds with a sentence-transformers model, on CUDA or MPS if there is one, else on the CPU.
 
-    The library sorts texts by length, cuts them at the model's own limit, and puts the model's ``query`` or
-    ``document`` prompt before them where it has one.
+    The library sorts texts by length, cuts them at the model's own limit, and puts the model's query or document
+    prompt before them where it has one. On CUDA the matrix products run in half precision; what that changes is less
+    than what the database rounds away, so that machines with and without a GPU may fill one index.
     """
 
     def __init__(self, name_or_folder: str) -> None:
@@ -35,30 +36,56 @@ class TransformerEmbedder:
         self._model = _load(name_or_folder)
         self.dimension = _dimension(self._model, name_or_folder)
         self.fingerprint = _fingerprint(self._model, name_or_folder)
+        self._device = self._model.device.type
+        self._halves = self._device == "cuda"
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Return float32 of shape (len(texts), dimension), each row of length 1. Raises EmbedderError."""
-        return self._embed(self._model.encode_document, texts)
+        """Return float32 of shape (len(texts), dimension), each row of length 1, or NaN where the model has none.
+
+        Raises EmbedderError.
+        """
+        vectors = self._embed(self._model.encode_document, texts)
+        if len(texts) and not np.isfinite(vectors).any():
+            raise EmbedderError(f"model {self.name} returned unusable vectors: check its files")
+        return vectors
 
     def embed_query(self, text: str) -> Vectors:
         """Return float32 of shape (dimension,), length 1. Raises EmbedderError."""
         vectors = self._embed(self._model.encode_query, [text])
+        if not np.isfinite(vectors).all():
+            raise EmbedderError(f"model {self.name} returned unusable vectors: check its files")
         return vectors.reshape(self.dimension)
 
     def _embed(self, encode: Any, texts: Sequence[str]) -> Vectors:
         if not texts:
             return np.empty((0, self.dimension), np.float32)
-        try:
-            found = encode(list(texts), batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True)
-        except (RuntimeError, ValueError, IndexError) as error:  # out of memory, a device lost, an unusable tokenizer
-            raise EmbedderError(f"model {self.name} failed on {len(texts)} texts: {_one_line(error)}") from error
-        vectors = np.asarray(found, np.float32)
-        if vectors.shape != (len(texts), self.dimension) or not np.isfinite(vectors).all():
-            raise EmbedderError(f"model {self.name} returned unusable vectors: check its files")
+        vectors = self._encode(encode, texts)
+        if self._halves and not np.isfinite(vectors).all():
+            self._halves = False  # a model whose numbers are too large for half precision
+            vectors = self._encode(encode, texts)
+        if vectors.shape != (len(texts), self.dimension):
+            raise EmbedderError(f"model {self.name} returned vectors of shape {vectors.shape}: check its files")
         lengths: Vectors = np.linalg.norm(vectors, axis=1, keepdims=True)
         # A text without any known token has no direction: give it a fixed one.
-        units: Vectors = np.divide(vectors, lengths, out=np.full_like(vectors, self.dimension**-0.5), where=lengths > 0)
+        units: Vectors = np.divide(
+            vectors, lengths, out=np.full_like(vectors, self.dimension**-0.5), where=lengths != 0
+        )
         return units
+
+    def _encode(self, encode: Any, texts: Sequence[str]) -> Vectors:
+        try:
+            with self._precision():
+                found = encode(list(texts), batch_size=_BATCH, show_progress_bar=False, convert_to_numpy=True)
+        except (RuntimeError, ValueError, IndexError) as error:  # out of memory, a device lost, an unusable tokenizer
+            raise EmbedderError(f"model {self.name} failed on {len(texts)} texts: {_one_line(error)}") from error
+        return np.asarray(found, np.float32)
+
+    def _precision(self) -> contextlib.AbstractContextManager[Any]:
+        if not self._halves:
+            return contextlib.nullcontext()
+        torch = importlib.import_module("torch")
+        precision: contextlib.AbstractContextManager[Any] = torch.autocast(self._device, dtype=torch.float16)
+        return precision
 
 
 def _load(name: str) -> Any:
@@ -70,17 +97,13 @@ def _load(name: str) -> Any:
             f"model {name} needs sentence-transformers: run pip install 'gitstrata[transformers]'"
         ) from error
     try:
-        return _from_folder(library, Path(name).expanduser()) if _is_path(name) else _from_hub(library, name)
+        return _from_folder(library, Path(name).expanduser()) if is_path(name) else _from_hub(library, name)
     except EmbedderError:
         raise
     except Exception as error:  # the loaders behind it raise whatever they like: network, JSON, missing code, torch
         raise EmbedderError(
             f"cannot load model {name}: {_one_line(error)}; give a folder, or a name that this machine can download"
         ) from error
-
-
-def _is_path(name: str) -> bool:
-    return name.startswith((".", "/", "~")) or Path(name).is_dir()
 
 
 def _from_folder(library: Any, folder: Path) -> Any:
@@ -108,7 +131,6 @@ def _dimension(model: Any, name: str) -> int:
 
 
 def _fingerprint(model: Any, name: str) -> str:
-    prompts = {role: model.prompts.get(role) or "" for role in _ROLES}
     settings = {
         "code": CODE_VERSION,
         "content": _content(model, name),
@@ -117,14 +139,15 @@ def _fingerprint(model: Any, name: str) -> str:
         "max_length": model.max_seq_length if np.isfinite(model.max_seq_length or 0) else None,
         "modules": [type(module).__name__ for module in model],
         "normalisation": "length 1",
-        "prompts": prompts,
+        "prompts": dict(model.prompts),
+        "truncation": getattr(getattr(model, "tokenizer", None), "truncation_side", "right"),
     }
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def _content(model: Any, name: str) -> str:
     """Return what identifies the weights: hashes of the files, or name and commit, or a hash of the loaded weights."""
-    if _is_path(name):
+    if is_path(name):
         return _folder_digest(Path(name).expanduser())
     commit = getattr(getattr(getattr(model[0], "auto_model", None), "config", None), "_commit_hash", None)
     return f"{name}@{commit}" if commit else _weights_digest(model)

@@ -13,6 +13,7 @@ from flows.errors import Moved
 from flows.git import Commit, Entry
 from flows.store.connect import Connection, copy_rows
 from flows.store.cuts import LEVELS
+from flows.store.models import Model, keep_active
 
 ENTRY_BYTES = 16
 
@@ -156,14 +157,16 @@ def publish(
     *,
     expected: Branch | None,
     make_default: bool,
+    model: Model,
 ) -> Branch:
-    """Move a branch to ``commit`` in one transaction.
+    """Move a branch to ``commit`` in one transaction; what it shows has vectors of ``model``.
 
     Raises:
-        Moved: another run published the branch in between; nothing was changed.
+        Moved: another run published the branch in between, or another model is the active one; nothing was changed.
     """
     with connection.transaction():
         connection.execute("set local synchronous_commit = on")  # off elsewhere: what it may lose is done again
+        keep_active(connection, model)
         branch_id = _lock_branch(connection, repo, commit, rules_fp, expected)
         if make_default or not _has_default(connection, branch_id):
             _make_default(connection, branch_id)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 import psycopg
 
-from flows.store import locks
+from flows.store import locks, models
 from flows.store.connect import Connection
 
 BATCH = 5_000
@@ -28,6 +28,7 @@ class Collected:
     chunks: int = 0
     texts: int = 0
     blobs: int = 0
+    models: int = 0
     busy: bool = False  # runs were at work all the time, so that not everything was looked at
 
 
@@ -39,6 +40,7 @@ def collect(connection: Connection, grace: timedelta, wait: Callable[[], bool]) 
         ("cuts", lambda: _delete_cuts(connection, grace, gone)),
         ("texts", lambda: _delete_texts(connection, grace)),
         ("blobs", lambda: _delete_blobs(connection, grace)),
+        ("models", lambda: models.drop_retired(connection, grace)),
     ]
     for name, step in steps:
         while not gone.busy:

@@ -174,8 +174,9 @@ def _migrate(connection: Connection, database: Database, *, upgrade: bool) -> No
     if applied == known:
         return
     if applied and not upgrade:
+        lacking = ", ".join(sorted(set(known) - set(applied)))
         raise SchemaMismatch(
-            f"{describe(database.conninfo)} has schema {applied[-1]}, this program needs {known[-1]}: "
+            f"{describe(database.conninfo)} has schema {applied[-1]} and lacks {lacking}: "
             "run `gitstrata db upgrade` once"
         )
     with database.connect() as holder:

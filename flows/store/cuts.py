@@ -12,7 +12,7 @@ from chunkers.chunk import Chunk, Cut, Level
 from flows.decode import Facts
 from flows.select import Keep
 from flows.store.connect import Connection, copy_rows
-from flows.store.models import Model
+from flows.store.models import Model, keep_active
 
 LEVELS = tuple(Level)
 _RANK = {level: i for i, level in enumerate(LEVELS)}
@@ -93,14 +93,18 @@ def count_chunks(connection: Connection, cut_ids: Collection[int]) -> int:
     return int(row[0]) if row else 0
 
 
-def write_blobs(connection: Connection, blobs: Sequence[BlobRows], broken: frozenset[int]) -> None:
+def write_blobs(connection: Connection, blobs: Sequence[BlobRows], broken: frozenset[int], model: Model) -> None:
     """Write blobs with their cuts in one transaction; what is there already stays, unless it is in ``broken``.
 
     Blobs and cuts go in order of their keys, so that two runs that write the same content wait for each other instead
-    of deadlocking.
+    of deadlocking. Their texts have vectors of ``model``.
+
+    Raises:
+        Moved: another model has become the active one.
     """
     ordered = sorted(blobs, key=lambda blob: blob.oid)
     with connection.transaction():
+        keep_active(connection, model)
         blob_ids = _insert_blobs(connection, ordered)
         cuts = [(blob_ids[blob.oid], rows) for blob in ordered for rows in sorted(blob.cuts, key=_cut_order)]
         cut_ids = _insert_cuts(connection, cuts, broken)

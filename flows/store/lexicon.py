@@ -39,6 +39,11 @@ def refresh_if_moved(connection: Connection, model: Model, *, force: bool = Fals
     return True
 
 
+def analyze(connection: Connection, model: Model) -> None:
+    """Renew the planner's statistics of a model's vectors."""
+    connection.execute(sql.SQL("analyze {}").format(model.vectors))
+
+
 def _refresh(connection: Connection) -> None:
     created = connection.execute(
         "insert into lex_stat (texts, mean_length) select count(*), coalesce(avg(length), 1) "

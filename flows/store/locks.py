@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from flows.errors import Busy
 from flows.store.connect import Connection
 
+_MODEL = 7_242_011
 _COLLECTION = 7_242_010  # shared by runs, exclusive for one batch of gc
 
 
@@ -39,6 +40,19 @@ def content(connection: Connection) -> Iterator[None]:
     """Keep gc from taking what this run has found or written but not yet published."""
     connection.execute("select pg_advisory_lock_shared(%s)", [_COLLECTION])
     with _released(connection, "select pg_advisory_unlock_shared(%s)", [_COLLECTION]):
+        yield
+
+
+@contextlib.contextmanager
+def model(connection: Connection) -> Iterator[None]:
+    """Keep other processes from changing the models of the index.
+
+    Raises:
+        Busy: one is at it.
+    """
+    if connection.execute("select pg_try_advisory_lock(%s)", [_MODEL]).fetchone() != (True,):
+        raise Busy("another process changes the model of this index: `gitstrata model list` says how far it is")
+    with _released(connection, "select pg_advisory_unlock(%s)", [_MODEL]):
         yield
 
 

@@ -155,12 +155,12 @@ def count_files(connection: Connection, filters: Filters) -> int:
 
 
 def candidates(
-    connection: Connection, model: Model, filters: Filters, query: str, vector: Vectors, pool: int
+    connection: Connection, model: Model, filters: Filters, query: str, vector: Vectors | None, pool: int
 ) -> list[Hit]:
     """Return the chunks behind the ``pool`` nearest and best-worded texts in scope, each at MAX_PLACES at most.
 
-    Distances are exact; word scores are BM25 over the statistics' newest generation. Equals share a rank, so that two
-    builds of one index rank alike, whatever ids they gave.
+    Distances are exact; word scores are BM25 over the statistics' newest generation. Without a vector only words count.
+    Equals share a rank, so that two builds of one index rank alike, whatever ids they gave.
     """
     register_vector(connection)
     terms = _query_terms(connection, query)
@@ -171,7 +171,7 @@ def candidates(
         ), near as (
             select text_id, rank() over (order by distance) as rank from (
                 select text_id, (vector <=> %(vector)s) + 0 as distance from {vectors}
-                where text_id in (select text_id from shown) order by distance, text_id limit %(pool)s
+                where {by_vector} and text_id in (select text_id from shown) order by distance, text_id limit %(pool)s
             ) n
         ), worded as (
             select text_id, rank() over (order by score desc) as rank from (
@@ -195,6 +195,7 @@ def candidates(
         where=_where(filters),
         level=sql.SQL("true") if filters.level is None else sql.SQL("c.level = {}").format(sql.Literal(filters.level)),
         vectors=model.vectors,
+        by_vector=sql.SQL("true" if vector is not None else "false"),
         score=sql.SQL(" + ").join([_bm25(term, weight) for term, weight in terms.weights] or [sql.SQL("0").format()]),
         k=_number(K1),
         b=_number(1 - B),
@@ -202,7 +203,8 @@ def candidates(
         places=sql.Literal(MAX_PLACES),
     )
     wanted = " | ".join(map(_quoted, terms.required))
-    parameters = _parameters(filters) | {"vector": HalfVector(vector), "terms": wanted, "pool": pool, "tf": _TF_BOUNDS}
+    given = HalfVector(vector) if vector is not None else None
+    parameters = _parameters(filters) | {"vector": given, "terms": wanted, "pool": pool, "tf": _TF_BOUNDS}
     return [Hit(*row) for row in connection.execute(statement, parameters)]
 
 

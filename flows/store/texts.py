@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from struct import pack
 
@@ -21,9 +21,10 @@ from psycopg.adapt import Buffer, Dumper
 from psycopg.pq import Format
 
 from chunkers import words
-from flows.embed import Embedder, Vectors, guard
+from flows.embed import Vectors, guard
+from flows.errors import EmbedderError
 from flows.store.connect import Connection, copy_rows
-from flows.store.models import Model
+from flows.store.models import Generation, Model, all_models
 
 MAX_TF = 24  # counts beyond it change BM25 by less than 1 %
 _MAX_KNOWN = 500_000  # remembered texts of a run: about 150 bytes each
@@ -83,17 +84,19 @@ def terms_of(text: str) -> tuple[int, Terms]:
 
 
 class TextStore:
-    """Writes texts that the database does not have yet. Used by one thread at a time."""
+    """Writes texts that the database does not have yet. Used by one thread at a time.
 
-    def __init__(self, connection: Connection, embedder: Embedder, model: Model) -> None:
+    A model that is being built gets its vectors, too. Where it fails they are left to its build: no run ends for it.
+    """
+
+    def __init__(self, connection: Connection, active: Generation, building: Generation | None = None) -> None:
         self.counts = TextCounts()
+        self.active = active
+        self.building = building
+        self.failure = ""  # why the model that is being built was given up
         self._connection = connection
-        self._embedder = embedder
-        self._model = model
         self._known: dict[bytes, int] = {}
-        register_vector(connection)
-        connection.adapters.register_dumper(Terms, _TermsDumper)
-        connection.execute(_STAGE)
+        prepare(connection)
 
     def ensure(self, texts: Iterable[str]) -> dict[bytes, int]:
         """Return the id of each text by its hash, after writing and embedding those that are new.
@@ -112,7 +115,7 @@ class TextStore:
         return {key: self._known[key] for key in bodies if key in self._known}
 
     def rewrite(self, bodies: dict[bytes, str]) -> None:
-        """Put texts right that are there but wrong: body, words and vector, in one transaction."""
+        """Put texts right that are there but wrong: body, words and vectors, in one transaction."""
         if not bodies:
             return
         keys = list(bodies)
@@ -122,35 +125,53 @@ class TextStore:
                 " where text.hash = fresh.hash",
                 [keys, list(bodies.values())],
             )
-            for table in (sql.Identifier("lex"), self._model.vectors):
+            for table in (sql.Identifier("lex"), *(model.vectors for model in all_models(self._connection))):
                 query = sql.SQL("delete from {} where text_id in (select text_id from text where hash = any(%b))")
                 self._connection.execute(query.format(table), [keys])
             self._known.clear()
             self._write(bodies)
 
     def _write(self, bodies: dict[bytes, str]) -> None:
-        ids, lexed, embedded = self._lookup(bodies)
+        ids, lexed, embedded = self._lookup(bodies, self.active.model)
         to_embed = sorted(key for key in bodies if key not in embedded)
-        vectors = guard.embed(self._embedder, [bodies[key] for key in to_embed])
+        vectors = guard.embed(self.active.embedder, [bodies[key] for key in to_embed])
         usable: npt.NDArray[np.bool_] = np.isfinite(vectors).all(axis=1).reshape(-1)
         without = {key for key, good in zip(to_embed, usable, strict=True) if not good}
         terms = {key: terms_of(bodies[key]) for key in sorted(bodies.keys() - lexed - without)}
         to_embed = [key for key in to_embed if key not in without]
-        if to_embed or terms:
+        beside = self._embed_beside({key: body for key, body in bodies.items() if key not in without})
+        if to_embed or terms or beside:
             with self._connection.transaction():
                 ids |= self._insert_texts({k: body for k, body in bodies.items() if k not in ids and k not in without})
                 self._insert_terms({ids[key]: value for key, value in terms.items()})
-                self._insert_vectors([ids[key] for key in to_embed], vectors[usable])
+                written = [(self.active.model, dict(zip(to_embed, vectors[usable], strict=True)))]
+                if self.building is not None:
+                    written.append((self.building.model, beside))
+                for model, rows in sorted(written, key=lambda pair: pair[0].model_id):  # one order in all runs
+                    insert_vectors(self._connection, model, {ids[key]: row for key, row in rows.items()})
         self._known |= {key: text_id for key, text_id in ids.items() if key not in without}
         self.counts.computed += len(to_embed)
         self.counts.reused += len(bodies) - len(to_embed) - len(without)
 
-    def _lookup(self, bodies: Iterable[bytes]) -> tuple[dict[bytes, int], set[bytes], set[bytes]]:
+    def _embed_beside(self, bodies: dict[bytes, str]) -> dict[bytes, Vectors]:
+        """Return the usable vectors of the model that is being built, for texts that have none."""
+        if self.building is None or self.failure:
+            return {}
+        embedded = self._lookup(bodies, self.building.model)[2]
+        keys = sorted(bodies.keys() - embedded)
+        try:
+            vectors = guard.embed(self.building.embedder, [bodies[key] for key in keys])
+        except EmbedderError as error:
+            self.failure = str(error)
+            return {}
+        return {key: row for key, row in zip(keys, vectors, strict=True) if np.isfinite(row).all()}
+
+    def _lookup(self, bodies: Iterable[bytes], model: Model) -> tuple[dict[bytes, int], set[bytes], set[bytes]]:
         query = sql.SQL(
             "select t.hash, t.text_id, l.text_id is not null, e.text_id is not null from text t"
             " left join lex l on l.text_id = t.text_id and l.version = %s"
             " left join {} e on e.text_id = t.text_id where t.hash = any(%s)"
-        ).format(self._model.vectors)
+        ).format(model.vectors)
         rows = self._connection.execute(query, [words.WORDS_VERSION, list(bodies)], binary=True).fetchall()
         ids = {bytes(row[0]): row[1] for row in rows}
         return ids, {bytes(row[0]) for row in rows if row[2]}, {bytes(row[0]) for row in rows if row[3]}
@@ -177,11 +198,56 @@ class TextStore:
             " where lex.version <> excluded.version"
         )
 
-    def _insert_vectors(self, ids: Sequence[int], vectors: Vectors) -> None:
-        if not ids:
-            return
-        order = sorted(range(len(ids)), key=ids.__getitem__)
-        rows = ((ids[i], HalfVector(vectors[i])) for i in order)
-        copy_rows(self._connection, "stage_vector", ["int8", "halfvec"], rows)
-        query = "insert into {} select * from stage_vector order by text_id on conflict do nothing"
-        self._connection.execute(sql.SQL(query).format(self._model.vectors))
+
+def prepare(connection: Connection) -> None:
+    """Make a connection ready to write words and vectors."""
+    register_vector(connection)
+    connection.adapters.register_dumper(Terms, _TermsDumper)
+    connection.execute(_STAGE)
+
+
+def insert_vectors(connection: Connection, model: Model, vectors: Mapping[int, Vectors]) -> int:
+    """Write vectors by the ids of their texts, in a transaction; return how many were new. Texts that went meanwhile
+    are left out, those that stay are held until the transaction ends.
+    """
+    if not vectors:
+        return 0
+    connection.execute("delete from stage_vector")  # of another model, in the same transaction
+    rows = ((text_id, HalfVector(vectors[text_id])) for text_id in sorted(vectors))
+    copy_rows(connection, "stage_vector", ["int8", "halfvec"], rows)
+    query = (
+        "insert into {} select s.text_id, s.vector from stage_vector s join text t using (text_id) order by s.text_id"
+        " for key share of t on conflict do nothing"
+    )
+    return connection.execute(sql.SQL(query).format(model.vectors)).rowcount
+
+
+# --- building a model ----------------------------------------------------------------------------------------------
+
+_SHOWN = "exists (select 1 from chunk c where c.text_id = t.text_id)"
+
+
+def count_to_embed(connection: Connection, model: Model) -> tuple[int, int]:
+    """Return how many texts the cuts hold, and how many of them have no vector of a model."""
+    query = sql.SQL(
+        "select count(*), count(*) filter (where v.text_id is null) from text t left join {} v using (text_id) where "
+        + _SHOWN
+    )
+    row = connection.execute(query.format(model.vectors)).fetchone()
+    return (row[0], row[1]) if row else (0, 0)
+
+
+def to_embed(connection: Connection, model: Model, after: int, limit: int) -> list[int]:
+    """Return the ids of texts that cuts hold and that have no vector of a model, in their order."""
+    query = sql.SQL(
+        "select t.text_id from text t where t.text_id > %s and "
+        + _SHOWN
+        + " and not exists (select 1 from {} v where v.text_id = t.text_id) order by t.text_id limit %s"
+    )
+    return [row[0] for row in connection.execute(query.format(model.vectors), [after, limit])]
+
+
+def bodies(connection: Connection, text_ids: Sequence[int]) -> list[tuple[int, str]]:
+    """Return (id, body) of those of some texts that are still there."""
+    rows = connection.execute("select text_id, body from text where text_id = any(%s)", [list(text_ids)])
+    return [(row[0], row[1]) for row in rows]

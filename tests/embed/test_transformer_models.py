@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.embed import load_embedder
+from flows.embed import load_embedder, transformers
 from flows.embed.export import export_sentence_transformer
 from flows.embed.static import StaticEmbedder
 from flows.errors import EmbedderError
@@ -141,3 +141,40 @@ def test_nan_is_refused(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def _change(path: Path, **values: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
+
+
+def test_one_text_without_a_vector_concerns_no_other(exported: Path) -> None:
+    # P80
+    embedder = load_embedder(str(exported))
+    table = embedder._model[0].embedding.weight  # type: ignore[attr-defined]
+    (row,) = set(embedder._model.tokenize(["zebra"])["input_ids"].tolist())  # type: ignore[attr-defined]
+    table.data[row] = float("nan")
+
+    vectors = embedder.embed_documents(["read a file", "zebra", "write"])
+
+    assert np.isfinite(vectors).all(axis=1).tolist() == [True, False, True]
+
+
+def test_all_prompts_are_in_the_fingerprint(exported: Path) -> None:
+    embedder = load_embedder(str(exported))
+    before = transformers._fingerprint(embedder._model, "name")  # type: ignore[attr-defined]
+    embedder._model.prompts["passage"] = "passage: "  # type: ignore[attr-defined]
+
+    assert transformers._fingerprint(embedder._model, "name") != before  # type: ignore[attr-defined]
+
+
+def test_a_model_too_large_for_half_precision_runs_in_full(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = load_embedder(str(exported))
+    expected = embedder.embed_documents(TEXTS)
+    monkeypatch.setattr(embedder, "_halves", True)
+    encode = embedder._model.encode_document  # type: ignore[attr-defined]
+    overflows = [True, False]
+
+    def overflow(*args: Any, **options: Any) -> Any:
+        vectors = encode(*args, **options)
+        return np.full_like(vectors, np.inf) if overflows.pop(0) else vectors
+
+    monkeypatch.setattr(embedder._model, "encode_document", overflow)  # type: ignore[attr-defined]
+
+    np.testing.assert_array_equal(embedder.embed_documents(TEXTS), expected)
+    assert not overflows and embedder._halves is False  # type: ignore[attr-defined]

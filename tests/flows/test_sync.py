@@ -16,6 +16,7 @@ from flows.errors import Busy, EmbedderError, SchemaMismatch, SourceError, Usage
 from flows.select import Rules
 from flows.store import branches, locks
 from flows.store.connect import Database
+from flows.store.models import active_model
 from flows.sync import Target, sync
 from tests.conftest import Indexer
 from tests.published import published
@@ -347,7 +348,9 @@ def test_another_model_is_refused(index: Indexer, repo: Repo) -> None:
     repo.commit(a_py=SHAPES)
     index(repo)
     other = Indexer(index.database, index.config, StubEmbedder("6" * 64))
-    with pytest.raises(SchemaMismatch, match="was built with the model"):
+    assert other(repo).outcome == "unchanged"  # nothing to embed
+    repo.commit(b_py="b = 1\n")
+    with pytest.raises(SchemaMismatch, match=r"has vectors of a model 555555555555.*run `gitstrata model set default`"):
         other(repo)
 
 
@@ -383,8 +386,10 @@ def test_a_branch_that_moved_meanwhile_is_not_overwritten(index: Indexer, repo: 
         index(repo, name="r")
         commit = git.resolve(git.open_repository(repo.path))
         change = branches.Change([], [])
+        model = active_model(connection)
+        assert model is not None
         with pytest.raises(Exception, match="changed by another run"):
-            branches.publish(connection, "r", commit, "x", change, expected=seen, make_default=False)
+            branches.publish(connection, "r", commit, "x", change, expected=seen, make_default=False, model=model)
     assert list(paths(index.database)) == ["a.py", "b.py"]
 
 

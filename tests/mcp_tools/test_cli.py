@@ -288,3 +288,43 @@ def test_a_name_with_bad_bytes_is_one_line(variables: dict[str, str]) -> None:
 def test_a_dsn_may_hold_spaces_and_quotes(server: str, database: Database) -> None:
     dsn = make_conninfo(database.conninfo, application_name="it's a name")
     assert value(run("status", "--json", GITSTRATA_DSN=dsn))["state"] == "empty"
+
+
+# --- the model -----------------------------------------------------------------------------------------------------
+
+
+def test_the_model_is_changed_and_back(variables: dict[str, str], checkout: Repo, tmp_path: Path) -> None:
+    from flows.embed.static import MODEL_FOLDER, read_model, write_model
+
+    _, vocabulary, table = read_model(MODEL_FOLDER)
+    small = tmp_path / "small"
+    write_model(small, vocabulary, table[:, :64], recipe={})
+
+    def model(*arguments: str, **more: str) -> Any:
+        done = run("model", *arguments, "--json", **(variables | more))
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    assert model("list") == {"models": []}
+    assert run("index", str(checkout.path), **variables).returncode == 0
+    assert model("set", "default")["outcome"] == "same"
+    changed = model("set", str(small))
+    assert (changed["outcome"], changed["name"]) == ("switched", "gitstrata-static-64")
+    found = run("search", "retry policy", "--json", **variables)
+    assert json.loads(found.stdout)["result"] and not json.loads(found.stdout)["note"]
+    listed = model("list")["models"]
+    assert [(item["state"], item["setting"]) for item in listed] == [("active", str(small)), ("retired", "default")]
+    assert {item["vectors"] - item["texts"] for item in listed} == {0}
+    assert model("rollback")["before"] == "gitstrata-static-64"
+    done = run("model", "list", **(variables | {"GITSTRATA_MODEL": str(small)}))
+    assert re.match(r"active   gitstrata-static-256: 256 dimensions, (\d+) of \1 vectors", done.stdout)
+    assert f"run `gitstrata model set {small}` to change it" in done.stdout
+    check_refused(run("model", "cancel", **variables), 2, "no model is being built: there is nothing to cancel")
+    check_refused(
+        run("model", "set", str(tmp_path / "none"), **variables), 1, "needs sentence-transformers|no sentence"
+    )
+
+
+def test_an_index_without_a_model_begins_with_the_configured_one(variables: dict[str, str], checkout: Repo) -> None:
+    away = variables | {"GITSTRATA_MODEL": "http://127.0.0.1:1/v1#name&batch=x"}
+    check_refused(run("index", str(checkout.path), **away), 2, "batch='x' of the model's setting is not a number")

@@ -13,7 +13,7 @@ from yoyo.backends.core.postgresql import PostgresqlPsycopgBackend
 
 from flows import settings
 from flows.errors import DatabaseError, SchemaMismatch
-from flows.store.connect import connect, open_database, schema_version
+from flows.store.connect import MIGRATIONS, connect, open_database, schema_version
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_database_of_the_first_schema_is_upgraded_with_what_it_holds(
 
     config = settings.load({"GITSTRATA_DSN": dsn})
     with monkeypatch.context() as patch:
-        shutil.copy(module.MIGRATIONS / "0001_spine.sql", tmp_path)
+        shutil.copy(MIGRATIONS / "0001_spine.sql", tmp_path)
         patch.setattr(module, "MIGRATIONS", tmp_path)
         open_database(config).close()
     with connect(dsn) as connection:
@@ -71,6 +71,56 @@ def test_a_database_of_the_first_schema_is_upgraded_with_what_it_holds(
     open_database(config, upgrade=True).close()
     with connect(dsn) as connection:
         assert connection.execute("select path, category from file").fetchall() == [("a.bin", "")]
+
+
+def only(folder: Path, *names: str) -> Path:
+    """Return a folder with some of the migrations."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        shutil.copy(MIGRATIONS / f"{name}.sql", folder)
+    return folder
+
+
+def test_an_index_of_an_older_schema_keeps_its_models(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.store import connect as module
+    from flows.store.models import active_model, all_models
+
+    config = settings.load({"GITSTRATA_DSN": dsn})
+    monkeypatch.setattr(module, "MIGRATIONS", only(tmp_path / "old", "0001_spine"))
+    open_database(config).close()
+    with connect(dsn) as connection:
+        connection.execute(
+            "insert into model (fingerprint, name, dimension, vectors, is_active) values"
+            " ('a', 'gitstrata-static-256', 256, 'emb_a', true), ('b', 'owner/model', 384, 'emb_b', false)"
+        )
+    monkeypatch.setattr(module, "MIGRATIONS", MIGRATIONS)
+    open_database(config, upgrade=True).close()
+    with connect(dsn) as connection:
+        found = {(model.name, model.setting, model.state) for model in all_models(connection)}
+        active = active_model(connection)
+    assert found == {("gitstrata-static-256", "", "active"), ("owner/model", "owner/model", "retired")}
+    assert active is not None and active.fingerprint == "a"
+
+
+def test_a_migration_with_an_earlier_number_may_come_later(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several people add migrations at once; what one depends on says its first line, not its number."""
+    from flows.store import connect as module
+
+    config = settings.load({"GITSTRATA_DSN": dsn})
+    folder = only(tmp_path / "gap", "0001_spine", "0003_generations")
+    monkeypatch.setattr(module, "MIGRATIONS", folder)
+    open_database(config).close()
+    (folder / "0002_late.sql").write_text("-- Late.\n-- depends: 0001_spine\n\ncreate table late (id int);\n")
+    with pytest.raises(SchemaMismatch, match="has schema 0003_generations and lacks 0002_late: run `gitstrata db upg"):
+        open_database(config)
+    open_database(config, upgrade=True).close()
+    with connect(dsn) as connection:
+        assert connection.execute("select to_regclass('late')").fetchone() == ("late",)
+    open_database(config).close()
 
 
 @pytest.mark.parametrize(
