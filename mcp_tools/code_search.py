@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from chunkers import words
 from flows.errors import UsageError
-from flows.store import read
+from flows.store import candidates, read
 from flows.store.connect import Connection
 from flows.store.models import active_model
 from mcp_tools import rank, render, rules, scope
@@ -79,7 +79,7 @@ def code_search(
         if model is None or not where.branches:
             return SearchResult(result=[], freshness="", next_cursor="", note=render.nothing_yet(repo))
         index.check_model(model)
-        hits = read.candidates(connection, model, where.filters, query, vector, rank.POOL)
+        hits = candidates.candidates(connection, model, where.filters, query, vector, rank.POOL)
         ranked = rank.rank(hits, rules.read(query))
         start, moved = _start(cursor, query, where)
         page = ranked[start : start + limit]
@@ -135,8 +135,8 @@ def _best_lines(connection: Connection, page: Sequence[Ranked], query: str) -> d
     wanted = set(words.words(query))
     lines = {}
     for text_id, body in read.texts(connection, [row.hit.text_id for row in page if not row.hit.signature]).items():
-        candidates = [line.strip() for line in body.split("\n") if any(char.isalnum() for char in line)]
-        lines[text_id] = max(candidates, key=lambda line: len(wanted & set(words.words(line))), default="")
+        spoken = [line.strip() for line in body.split("\n") if any(char.isalnum() for char in line)]
+        lines[text_id] = max(spoken, key=lambda line: len(wanted & set(words.words(line))), default="")
     return lines
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from flows.store import read
+from flows.store import candidates
 from flows.store.read import BranchInfo
 from mcp_tools.results import BranchStatus, ChunkResult, Row, SearchResult, StatusResult
 
@@ -81,7 +81,7 @@ def nothing(connection: Connection, where: Scope) -> str:
     searched = names(where.branches)
     if not sum(info.files for info in where.branches):
         return f"{searched}: the commit has no file that may be indexed."
-    if read.count_files(connection, where.filters) == 0:
+    if candidates.count_files(connection, where.filters) == 0:
         if where.filters.narrow:
             return f"The filters leave no file of {searched}: check paths and languages, or leave them out."
         return f"{searched}: every file was skipped; index_status lists the reasons."

@@ -17,21 +17,30 @@ _MODEL_LOCK = 7_242_002
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A registered model; ``vectors`` is its table."""
+    """A registered model; ``vectors`` is its table, ``members`` that of the texts each branch shows."""
 
     model_id: int
     fingerprint: str
     name: str
     dimension: int
-    vectors: sql.Identifier
+    vectors_name: str
+    members_name: str
+
+    @property
+    def vectors(self) -> sql.Identifier:
+        return sql.Identifier(self.vectors_name)
+
+    @property
+    def members(self) -> sql.Identifier:
+        return sql.Identifier(self.members_name)
 
 
 def active_model(connection: Connection) -> Model | None:
     """Return the model that search uses, None before the first index."""
     row = connection.execute(
-        "select model_id, fingerprint, name, dimension, vectors from model where is_active"
+        "select model_id, fingerprint, name, dimension, vectors, members from model where is_active"
     ).fetchone()
-    return Model(row[0], row[1], row[2], row[3], sql.Identifier(row[4])) if row else None
+    return Model(*row) if row else None
 
 
 def use_model(connection: Connection, embedder: Embedder) -> Model:
@@ -54,7 +63,7 @@ def use_model(connection: Connection, embedder: Embedder) -> Model:
 def _register(connection: Connection, embedder: Embedder) -> Model:
     if not 1 <= embedder.dimension <= MAX_DIMENSION:
         raise UsageError(f"{embedder.name} has {embedder.dimension} dimensions; at most {MAX_DIMENSION} can be indexed")
-    name = f"emb_{embedder.fingerprint[:16]}"
+    name, members = f"emb_{embedder.fingerprint[:16]}", f"member_{embedder.fingerprint[:16]}"
     storage = sql.SQL("storage plain" if embedder.dimension <= _INLINE_DIMENSION else "")
     with connection.transaction():
         connection.execute("select pg_advisory_xact_lock(%s)", [_MODEL_LOCK])
@@ -67,8 +76,16 @@ def _register(connection: Connection, embedder: Embedder) -> Model:
             ).format(sql.Identifier(name), sql.Literal(embedder.dimension), storage)
         )
         connection.execute(
-            "insert into model (fingerprint, name, dimension, vectors, is_active) values (%s, %s, %s, %s, true)",
-            [embedder.fingerprint, embedder.name, embedder.dimension, name],
+            sql.SQL(
+                "create table {} (branch_id int not null references branch on delete cascade, text_id bigint not null,"
+                " signs bit({}) not null, primary key (text_id, branch_id))"
+            ).format(sql.Identifier(members), sql.Literal(embedder.dimension))
+        )
+        connection.execute(sql.SQL("create index on {} (branch_id)").format(sql.Identifier(members)))
+        connection.execute(
+            "insert into model (fingerprint, name, dimension, vectors, members, is_active)"
+            " values (%s, %s, %s, %s, %s, true)",
+            [embedder.fingerprint, embedder.name, embedder.dimension, name, members],
         )
     model = active_model(connection)
     assert model is not None

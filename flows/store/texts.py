@@ -127,6 +127,11 @@ class TextStore:
                 self._connection.execute(query.format(table), [keys])
             self._known.clear()
             self._write(bodies)
+            signs = sql.SQL(
+                "update {} m set signs = binary_quantize(v.vector)::bit({}) from text t join {} v using (text_id)"
+                " where t.hash = any(%b) and m.text_id = t.text_id"
+            ).format(self._model.members, sql.Literal(self._model.dimension), self._model.vectors)
+            self._connection.execute(signs, [keys])
 
     def _write(self, bodies: dict[bytes, str]) -> None:
         ids, lexed, embedded = self._lookup(bodies)

@@ -16,6 +16,7 @@ from flows.errors import Busy, EmbedderError, SchemaMismatch, SourceError, Usage
 from flows.select import Rules
 from flows.store import branches, locks
 from flows.store.connect import Database
+from flows.store.models import active_model
 from flows.sync import Target, sync
 from tests.conftest import Indexer
 from tests.published import published
@@ -382,9 +383,10 @@ def test_a_branch_that_moved_meanwhile_is_not_overwritten(index: Indexer, repo: 
         repo.commit(b_py="b = 1\n")
         index(repo, name="r")
         commit = git.resolve(git.open_repository(repo.path))
-        change = branches.Change([], [])
+        change, model = branches.Change([], []), active_model(connection)
+        assert model is not None
         with pytest.raises(Exception, match="changed by another run"):
-            branches.publish(connection, "r", commit, "x", change, expected=seen, make_default=False)
+            branches.publish(connection, "r", commit, "x", change, model, expected=seen, make_default=False)
     assert list(paths(index.database)) == ["a.py", "b.py"]
 
 
