@@ -16,7 +16,7 @@ import psycopg
 from flows.embed import Embedder, canonical, guard
 from flows.embed.shelf import Shelf
 from flows.errors import DatabaseError, EmbedderError, UsageError
-from flows.store import lexicon, locks, models, texts
+from flows.store import lexicon, locks, members, models, texts, vector_index
 from flows.store.connect import Connection, Database
 from flows.store.models import Generation, Model
 from flows.sync import Progress
@@ -49,7 +49,7 @@ def change(database: Database, shelf: Shelf, setting: str, progress: Progress) -
     """
     setting = canonical(setting)
     embedder = shelf.load(setting)
-    return _guarded(database, lambda connection: _change(connection, embedder, setting, progress))
+    return _guarded(database, lambda connection: _change(database, connection, embedder, setting, progress))
 
 
 def roll_back(database: Database, shelf: Shelf, progress: Progress) -> Change:
@@ -66,7 +66,7 @@ def roll_back(database: Database, shelf: Shelf, progress: Progress) -> Change:
         if before is None:
             raise UsageError("no earlier model is kept: run `gitstrata model set NAME` to build another one")
         embedder = shelf.find(before.setting, before.fingerprint, before.dimension)
-        return _change(connection, embedder, before.setting, progress)
+        return _change(database, connection, embedder, before.setting, progress)
 
     return _guarded(database, back)
 
@@ -99,7 +99,7 @@ def _guarded(database: Database, work: Callable[[Connection], _Result]) -> _Resu
         raise DatabaseError(f"the database failed: {said}. Run this again; finished work is kept") from error
 
 
-def _change(connection: Connection, embedder: Embedder, setting: str, progress: Progress) -> Change:
+def _change(database: Database, connection: Connection, embedder: Embedder, setting: str, progress: Progress) -> Change:
     active, building = models.active_model(connection), models.building_model(connection)
     if building is not None and building.fingerprint != embedder.fingerprint:
         again = f"gitstrata model set {building.setting or 'default'}"
@@ -120,9 +120,18 @@ def _change(connection: Connection, embedder: Embedder, setting: str, progress: 
     while True:
         computed += _fill(connection, Generation(model, embedder), progress, left)
         lexicon.analyze(connection, model)
-        if models.switch(connection, model):
+        vector_index.build_if_large(database, model, progress)
+        if _switched(connection, model):
             return Change("switched", embedder.name, active.name, computed, max(0, total - computed))
         total, left = texts.count_to_embed(connection, model)
+
+
+def _switched(connection: Connection, model: Model) -> bool:
+    with connection.transaction():
+        done = models.switch(connection, model)
+        if done:
+            members.refill(connection, model)
+    return done
 
 
 def _fill(connection: Connection, new: Generation, progress: Progress, left: int) -> int:

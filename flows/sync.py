@@ -20,7 +20,7 @@ from flows.plan import Plan
 from flows.report import Report, cpu_seconds, peak_memory_mb
 from flows.select import Rules
 from flows.settings import Settings
-from flows.store import branches, collect, cuts, lexicon, locks, models, repos, runs
+from flows.store import branches, collect, cuts, lexicon, locks, members, models, repos, runs, vector_index
 from flows.store.branches import Branch, Change, FileRow
 from flows.store.connect import Connection, Database
 from flows.store.cuts import LEVELS, BlobTask, CutKey, KnownBlob
@@ -136,6 +136,7 @@ class _Run:
     target: Target
     report: Report
     progress: Progress
+    healed: frozenset[int] = frozenset()  # cuts to be written anew
     run_id: int | None = None  # once it has been let in: a request that is refused is no run of the branch
     rules_fp: str = ""  # of the configuration and, behind it, of the commit's policy files
 
@@ -153,6 +154,8 @@ class _Run:
                 model = self._model(connection)
                 broken = self._broken(connection, branch, model)
                 stale = self._stale(connection, branch, broken)
+                if branch is not None and not target.dry_run:
+                    self._heal_members(connection, branch, model)
                 if branch is not None and self._is_unchanged(connection, branch, stale):
                     return self._leave(connection, branch)
                 todo = self._plan(connection, branch, stale)
@@ -206,8 +209,14 @@ class _Run:
         broken = cuts.shown_but_broken(connection, branch.branch_id, model)
         if self.target.verify:
             broken |= verify.wrong_cuts(connection, self.target.repository, branch, self._generation(model))
-        self.report.healed = len(broken)
+        self.report.healed, self.healed = len(broken), broken
         return broken
+
+    def _heal_members(self, connection: Connection, branch: Branch, model: Model) -> None:
+        if self.target.verify or not members.agree(connection, model, branch.branch_id):
+            count = members.rebuild(connection, model, branch.branch_id)
+            if count:
+                self.report.notes.append(f"{count} rows of what {branch.name} shows were put right")
 
     def _stale(self, connection: Connection, branch: Branch | None, broken: frozenset[int]) -> set[bytes]:
         if branch is None:
@@ -342,7 +351,7 @@ class _Run:
                 self.target.repo,
                 self.target.commit,
                 self.rules_fp,
-                Change(changed, removed),
+                Change(changed, removed, healed=self.healed),
                 expected=branch,
                 make_default=self.target.make_default,
                 model=model,
@@ -353,8 +362,16 @@ class _Run:
             grown = sum(published.chunks) - (sum(branch.chunks) if branch else 0)
             lexicon.note_moved(connection, self.report.vectors.computed + abs(grown))
             lexicon.refresh_if_moved(connection, model, force=published.purge_due)
+        with self.report.stage("vector index"):
+            self._build_index(model)
         self._describe(connection, published, added=added)
         self.report.outcome = "partial" if published.failed else "done"
+
+    def _build_index(self, model: Model) -> None:
+        try:
+            vector_index.build_if_large(self.database, model, self.progress)
+        except psycopg.Error as error:  # the commit is published whole; only searches are slower
+            self.report.notes.append(vector_index.failure(error))
 
     def _purge(self, connection: Connection, branch: Branch) -> None:
         """Take away what older rules let in and nothing shows any more.

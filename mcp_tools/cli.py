@@ -17,7 +17,7 @@ from flows import settings as settings_module
 from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
-from mcp_tools import cli_explain, cli_model, cli_sync
+from mcp_tools import cli_eval, cli_explain, cli_model, cli_sync
 from mcp_tools.summary import printable, summary
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ app.add_typer(db, name="db")
 cli_sync.register(app)
 cli_explain.register(app)
 cli_model.register(app)
+cli_eval.register(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
 RepoOption = Annotated[str, typer.Option("--repo", "-r", help="Only this repository.")]

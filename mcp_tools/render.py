@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from flows.store import read
+from flows.store import candidates
 from flows.store.read import BranchInfo
 from mcp_tools.results import BranchStatus, ChunkResult, Row, SearchResult, StatusResult
 
@@ -81,7 +81,7 @@ def nothing(connection: Connection, where: Scope) -> str:
     searched = names(where.branches)
     if not sum(info.files for info in where.branches):
         return f"{searched}: the commit has no file that may be indexed."
-    if read.count_files(connection, where.filters) == 0:
+    if candidates.count_files(connection, where.filters) == 0:
         if where.filters.narrow:
             return f"The filters leave no file of {searched}: check paths and languages, or leave them out."
         return f"{searched}: every file was skipped; index_status lists the reasons."
@@ -93,7 +93,7 @@ def search_text(answer: SearchResult) -> str:
     lines = [f"searched {answer.freshness}"] if answer.freshness else []
     if answer.result:
         lines.append("rank repo source_id [lines] level language source score, then the snippet:")
-    lines += [_row_text(n, row) for n, row in enumerate(answer.result, 1)]
+    lines += [row_text(n, row) for n, row in enumerate(answer.result, 1)]
     if answer.note:
         lines.append(answer.note)
     if answer.next_cursor:
@@ -101,7 +101,8 @@ def search_text(answer: SearchResult) -> str:
     return clip("\n".join(lines))
 
 
-def _row_text(n: int, row: Row) -> str:
+def row_text(n: int, row: Row) -> str:
+    """Return one row as text: its place, then its snippet."""
     place = row.url.rpartition("#")[2]
     head = f"{n}. {row.repo} {row.source_id} [{place}] {row.level} {row.language} {row.source} {row.score:g}"
     return f"{head}\n   {row.snippet}" if row.snippet else head
@@ -112,7 +113,7 @@ def fitting(rows: Sequence[Row]) -> list[Row]:
     kept: list[Row] = []
     left = MAX_ROWS_TEXT
     for n, row in enumerate(rows, 1):
-        left -= len(_row_text(n, row)) + 1
+        left -= len(row_text(n, row)) + 1
         if left < 0 and kept:
             break
         kept.append(row)

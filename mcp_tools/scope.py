@@ -6,6 +6,7 @@ A wrong name is an error that lists the valid ones; a filter that is not set is 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -55,13 +56,14 @@ def resolve(
     found = read.branches(connection, repo, branch)
     if not found:
         _explain_missing(connection, repo, branch)
-    include, exclude = path_patterns(paths)
+    include, exclude, likely = path_patterns(paths)
     filters = Filters(
         tuple(info.branch_id for info in found),
         tuple(_language(name) for name in languages if name.strip()),
         tuple(include),
         tuple(exclude),
         _level(level),
+        tuple(likely),
     )
     return Scope(tuple(found), filters)
 
@@ -106,8 +108,11 @@ def _level(level: str) -> int | None:
     return LEVELS.index(level)
 
 
-def path_patterns(paths: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return (include, exclude) as PostgreSQL regular expressions for globs on paths from the repository's root.
+def path_patterns(paths: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+    """Return (include, exclude, likely) for globs on paths from the repository's root.
+
+    The first two are PostgreSQL regular expressions; ``likely`` has a LIKE pattern for each that includes, which lets
+    through what that one matches, and more.
 
     ``src``, ``src/``, ``./src``, ``/src`` and ``src/**`` all mean everything below src; ``*.py`` any such file; a
     leading ``!`` excludes. A path never leaves the repository. A backslash is one: paths are given as rows show them.
@@ -116,17 +121,30 @@ def path_patterns(paths: Iterable[str]) -> tuple[list[str], list[str]]:
 
     include: list[str] = []
     exclude: list[str] = []
+    likely: list[str] = []
     for given in paths:
         negative, glob = given.startswith("!"), given.removeprefix("!").strip()
         if not glob:
             continue
         try:
-            regex, _ = GitIgnoreSpecPattern.pattern_to_regex(_anchored(glob, given).replace("\\", "\\\\"))
+            pattern = _anchored(glob, given)
+            regex, _ = GitIgnoreSpecPattern.pattern_to_regex(pattern.replace("\\", "\\\\"))
         except ValueError as error:
             raise UsageError(f"paths: {given!r} is no glob: {error}") from error
         text = regex.decode() if isinstance(regex, bytes) else str(regex)
         (exclude if negative else include).append(text.replace("(?P<ps_d>", "(?:"))
-    return include, exclude
+        if not negative:
+            likely.append(_likely(pattern))
+    return include, exclude, likely
+
+
+def _likely(pattern: str) -> str:
+    """Return a LIKE pattern: how the paths begin, or the longest piece before any [ that has no wildcard."""
+    pieces = re.split(r"[*?]+", pattern.partition("[")[0])
+    start = pieces[0].removeprefix("/") if pattern.startswith("/") else ""
+    literal = start or max(pieces, key=len).strip("/")
+    escaped = re.sub(r"([\\%_])", r"\\\1", literal)
+    return f"{escaped}%" if start else f"%{escaped}%"
 
 
 def _anchored(glob: str, given: str) -> str:

@@ -53,7 +53,7 @@ ATTRIBUTES = (
     "*.md filter=lfs\n",
 )
 IGNORED = ("docs/\n", "*.py\n!a.py\n", "# nothing\n")
-TABLES = ("chunk", "lex", "symbol", "file", "text", "cut", "blob", "emb_5555555555555555")
+TABLES = ("chunk", "lex", "symbol", "file", "text", "cut", "blob", "emb_5555555555555555", "member_5555555555555555")
 
 
 def empty(database: Database) -> None:

@@ -29,12 +29,14 @@ def published(database: Database) -> Snapshot:
                         c.end_line, t.hash, t.body, l.version, l.length, l.terms, v.vector)::text order by c.ord)
                         from chunk c left join text t using (text_id) left join lex l using (text_id)
                         left join {vectors} v using (text_id) where c.cut_id = k.cut_id),
-                    b.commit_sha, b.tree_sha, b.files, b.failed, b.chunks, b.rules_fp
+                    b.commit_sha, b.tree_sha, b.files, b.failed, b.chunks, b.rules_fp,
+                    (select array_agg((t.hash, m.signs)::text order by t.hash) from {members} m
+                        left join text t using (text_id) where m.branch_id = b.branch_id)
                 from branch b join repo r using (repo_id) left join file f using (branch_id)
                 left join cut k using (cut_id) left join blob o on o.blob_id = k.blob_id
                 order by 1, 2, 3
                 """
-            ).format(vectors=model.vectors)
+            ).format(vectors=model.vectors, members=model.members)
         ).fetchall()
     result: Snapshot = {}
     for row in rows:

@@ -24,12 +24,15 @@ _MODEL_LOCK = 7_242_002
 _SWITCH_LOCK = 7_242_004  # shared by transactions that show content, exclusive for a change of the active model
 _LAST_READERS = timedelta(minutes=1)  # a query that began before the switch ends within its statement timeout
 _PATIENCE = "set local lock_timeout = '30s'"
-_COLUMNS = "model_id, fingerprint, name, setting, dimension, state, changed_at, vectors"
+_COLUMNS = "model_id, fingerprint, name, setting, dimension, state, changed_at, vectors, members"
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A registered model; ``setting`` is what loads it, ``vectors`` its table."""
+    """A registered model.
+
+    ``setting`` is what loads it, ``vectors`` is its table, ``members`` that of the texts each branch shows.
+    """
 
     model_id: int
     fingerprint: str
@@ -38,7 +41,16 @@ class Model:
     dimension: int
     state: str  # building, active or retired
     changed_at: datetime
-    vectors: sql.Identifier
+    vectors_name: str
+    members_name: str
+
+    @property
+    def vectors(self) -> sql.Identifier:
+        return sql.Identifier(self.vectors_name)
+
+    @property
+    def members(self) -> sql.Identifier:
+        return sql.Identifier(self.members_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +85,7 @@ def _in_state(connection: Connection, state: str) -> Model | None:
 
 
 def _model(row: tuple[Any, ...]) -> Model:
-    values = (*row[:-1], sql.Identifier(row[-1]))
-    return Model(*values)
+    return Model(*row)
 
 
 def use_model(connection: Connection, shelf: Shelf) -> Model:
@@ -95,7 +106,7 @@ def register(connection: Connection, embedder: Embedder, setting: str, state: st
     """
     if not 1 <= embedder.dimension <= MAX_DIMENSION:
         raise UsageError(f"{embedder.name} has {embedder.dimension} dimensions; at most {MAX_DIMENSION} can be indexed")
-    name = f"emb_{embedder.fingerprint[:16]}"
+    name, members = f"emb_{embedder.fingerprint[:16]}", f"member_{embedder.fingerprint[:16]}"
     storage = sql.SQL("storage plain" if embedder.dimension <= _INLINE_DIMENSION else "")
     with connection.transaction():
         connection.execute(_PATIENCE)
@@ -109,10 +120,21 @@ def register(connection: Connection, embedder: Embedder, setting: str, state: st
             ).format(sql.Identifier(name), sql.Literal(embedder.dimension), storage)
         )
         connection.execute(
-            "insert into model (fingerprint, name, setting, dimension, vectors, state) values (%s, %s, %s, %s, %s, %s)"
-            " on conflict (fingerprint) do update set setting = excluded.setting, state = excluded.state,"
-            " changed_at = now()",
-            [embedder.fingerprint, embedder.name, setting, embedder.dimension, name, state],
+            sql.SQL(
+                "create table if not exists {} (branch_id int not null references branch on delete cascade,"
+                " text_id bigint not null, signs bit({}) not null, primary key (text_id, branch_id))"
+            ).format(sql.Identifier(members), sql.Literal(embedder.dimension))
+        )
+        connection.execute(
+            sql.SQL("create index if not exists {} on {} (branch_id)").format(
+                sql.Identifier(f"{members}_branch"), sql.Identifier(members)
+            )
+        )
+        connection.execute(
+            "insert into model (fingerprint, name, setting, dimension, vectors, members, state)"
+            " values (%s, %s, %s, %s, %s, %s, %s) on conflict (fingerprint) do update set"
+            " setting = excluded.setting, state = excluded.state, changed_at = now()",
+            [embedder.fingerprint, embedder.name, setting, embedder.dimension, name, members, state],
         )
     model = _in_state(connection, state)
     assert model is not None
@@ -192,11 +214,12 @@ def drop(connection: Connection, fingerprint: str, state: str) -> bool:
     with connection.transaction():
         connection.execute(_PATIENCE)
         row = connection.execute(
-            "delete from model where fingerprint = %s and state = %s returning vectors", [fingerprint, state]
+            "delete from model where fingerprint = %s and state = %s returning vectors, members", [fingerprint, state]
         ).fetchone()
         if row is None:
             return False
         # The foreign key goes with the table, which takes this lock anyway: in the order in which runs take them.
         connection.execute("lock table text in access exclusive mode")
-        connection.execute(sql.SQL("drop table {}").format(sql.Identifier(row[0])))
+        for name in row:
+            connection.execute(sql.SQL("drop table {}").format(sql.Identifier(name)))
     return True

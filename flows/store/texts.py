@@ -130,6 +130,12 @@ class TextStore:
                 self._connection.execute(query.format(table), [keys])
             self._known.clear()
             self._write(bodies)
+            signs = sql.SQL(
+                "update {} m set signs = binary_quantize(v.vector)::bit({}) from text t join {} v using (text_id)"
+                " where t.hash = any(%b) and m.text_id = t.text_id"
+            )
+            model = self.active.model  # the others have no members
+            self._connection.execute(signs.format(model.members, sql.Literal(model.dimension), model.vectors), [keys])
 
     def _write(self, bodies: dict[bytes, str]) -> None:
         ids, lexed, embedded = self._lookup(bodies, self.active.model)

@@ -95,6 +95,8 @@ def test_an_index_of_an_older_schema_keeps_its_models(
             "insert into model (fingerprint, name, dimension, vectors, is_active) values"
             " ('a', 'gitstrata-static-256', 256, 'emb_a', true), ('b', 'owner/model', 384, 'emb_b', false)"
         )
+        for name, dimension in (("emb_a", 256), ("emb_b", 384)):
+            connection.execute(f"create table {name} (text_id bigint primary key, vector halfvec({dimension}))")
     monkeypatch.setattr(module, "MIGRATIONS", MIGRATIONS)
     open_database(config, upgrade=True).close()
     with connect(dsn) as connection:
