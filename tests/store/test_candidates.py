@@ -129,7 +129,6 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in WALKED.items():
         monkeypatch.setattr(candidates, name, value)
     monkeypatch.setattr(vector_index, "FROM_ROWS", 10_000)
-    monkeypatch.setattr(candidates, "SIGNED", 500)
 
 
 @pytest.mark.parametrize(("filters", "way"), [case[1:] for case in SCOPES], ids=[case[0] for case in SCOPES])
