@@ -45,21 +45,32 @@ def get_chunk(
         raise UsageError(f"max_chars is {max_chars}: use 1 to {MAX_CHARS}")
     if level and level not in scope.LEVELS:
         raise UsageError(f"unknown level {level!r}: use {', '.join(scope.LEVELS)}, or leave it out")
-    names = _names(source_id)
     with index.snapshot() as connection:
         where = scope.resolve(connection, repo=repo, branch=branch)
         if not where.branches:
             raise UsageError(render.nothing_yet(repo))
-        file, info, anchor = _file(connection, where.branches, names)
-        chunks = read.chunks_of(connection, file.branch_id, file.path)
-        if not chunks:
-            raise UsageError(f"{file.path} is empty")
-        found, note = _find(chunks, anchor), ""
-        if found is None:
-            found, note = _define(chunks, read.definitions(connection, chunks[0].cut_id), anchor, file.path)
+        file, info, chunks, found, note = locate(connection, where.branches, source_id)
     if level:
         found = _widen(chunks, found, level)
     return _answer(file, info, chunks, found, note, context=context, max_chars=max_chars)
+
+
+def locate(
+    connection: Connection, branches: Sequence[BranchInfo], source_id: str
+) -> tuple[FileInfo, BranchInfo, list[Place], Place, str]:
+    """Return file, branch, all chunks and the one that ``source_id`` names, with a note where it names more.
+
+    Raises:
+        UsageError: no such chunk, or one in several repositories; the message lists what there is.
+    """
+    file, info, anchor = _file(connection, branches, _names(source_id))
+    chunks = read.chunks_of(connection, file.branch_id, file.path)
+    if not chunks:
+        raise UsageError(f"{file.path} is empty")
+    found, note = _find(chunks, anchor), ""
+    if found is None:
+        found, note = _define(chunks, read.definitions(connection, chunks[0].cut_id), anchor, file.path)
+    return file, info, chunks, found, note
 
 
 def _names(source_id: str) -> list[tuple[str, str]]:

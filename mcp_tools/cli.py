@@ -224,6 +224,23 @@ def show(
 
 
 @app.command()
+def related(
+    source_id: Annotated[str, typer.Argument(help="source_id (path#Symbol) or url (path#L10-L42) of a row.")],
+    limit: Annotated[int, typer.Option("--limit", "-n", help="Rows, 1 to 50.")] = 10,
+    repo: RepoOption = "",
+    project: Annotated[str, typer.Option("--project", help="Only the repositories of this project.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Find code that resembles a row."""
+    from mcp_tools import render
+    from mcp_tools.related import find_related
+
+    with _index() as opened:
+        answer = find_related(opened, source_id, limit=limit, repo=repo, project=project)
+    _print(answer.model_dump(), render.search_text(answer), as_json)
+
+
+@app.command()
 def status(repo: RepoOption = "", as_json: Json = False) -> None:
     """Say what is indexed, how fresh it is, and what was left out and why."""
     from mcp_tools import checkout, render

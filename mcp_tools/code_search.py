@@ -51,16 +51,16 @@ def code_search(
         ranked = rank.rank(hits, rules.read(query))
         start, moved = cursors.start(cursor, _request(query, where), _state(where))
         page = ranked[start : start + limit]
-        lines = _best_lines(connection, page, query)
+        shown = rows(connection, page, where, query)
         note = moved or (render.nothing(connection, where) if not ranked else "")
         note = " ".join(filter(None, [search.note, note]))
-    rows = render.fitting([_row(row, where, lines) for row in page])
-    end = start + len(rows)
+    fitting = render.fitting(shown)
+    end = start + len(fitting)
     return SearchResult(
-        result=rows,
-        freshness=render.freshness([where.branch(row.hit.branch_id) for row in page[: len(rows)]] or where.branches),
+        result=fitting,
+        freshness=render.freshness([where.branch(row.hit.branch_id) for row in page[: len(fitting)]] or where.branches),
         next_cursor=cursors.Cursor(end, _request(query, where), _state(where)).encode() if end < len(ranked) else "",
-        note=note or ("no more rows: try other words or fewer filters" if not rows else ""),
+        note=note or ("no more rows: try other words or fewer filters" if not fitting else ""),
     )
 
 
@@ -80,6 +80,12 @@ def _request(query: str, where: Scope) -> str:
 
 def _state(where: Scope) -> str:
     return cursors.digest([[info.branch_id, info.generation] for info in where.branches])
+
+
+def rows(connection: Connection, page: Sequence[Ranked], where: Scope, query: str) -> list[Row]:
+    """Return ranked hits as an answer shows them."""
+    lines = _best_lines(connection, page, query)
+    return [_row(row, where, lines) for row in page]
 
 
 def _best_lines(connection: Connection, page: Sequence[Ranked], query: str) -> dict[int, str]:

@@ -36,6 +36,7 @@ gitstrata holds whole git repositories at a published commit, cut into files, cl
 - code_search: find code when you know what it does but not what it is called or where it is, across one or many
   repositories, also ones that are not checked out here. Use words or identifiers; read the hits with get_chunk.
 - get_chunk: the code of a row (its source_id or url), with its neighbours, or widened to its class or file.
+- find_related: code that resembles a row, elsewhere.
 - index_status: which commit is indexed, whether it is current, and which files were left out and why.
 Plain grep in your working tree is better for uncommitted changes and for every occurrence of an exact string in files
 that you have checked out: the index shows commits, not edits."""
@@ -141,6 +142,22 @@ def build_server(index: Index) -> Server:
                 index, source_id, repo=repo, branch=branch, context=context, level=level, max_chars=max_chars
             )
         return _result(answer, render.chunk_text(answer))
+
+    @server.tool(annotations=READ_ONLY, title="Find code like a hit")
+    @_described
+    def find_related(
+        source_id: Annotated[str, Field(description="source_id (path#Symbol) or url (path#L10-L42) of any row")],
+        limit: Annotated[int, Field(description="Rows to return, 1 to 50")] = 10,
+        repo: Repo = "",
+        project: Annotated[str, Field(description="Project (a named set of repositories); empty for all")] = "",
+    ) -> Annotated[CallToolResult, SearchResult]:
+        """Find code that resembles a chunk: other implementations, callers' copies, its tests."""
+        from mcp_tools import related as tool
+        from mcp_tools import render
+
+        with _reported():
+            answer = tool.find_related(index, source_id, limit=limit, repo=repo, project=project)
+        return _result(answer, render.search_text(answer))
 
     @server.tool(annotations=READ_ONLY, title="What is indexed, and how fresh it is")
     @_described

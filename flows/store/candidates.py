@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import numpy as np
 from psycopg import sql
 
 from chunkers import words
@@ -378,3 +379,27 @@ def _number(value: float) -> sql.SQL:
 def _quoted(term: str) -> str:
     escaped = term.replace("\\", "\\\\").replace("'", "''")
     return f"'{escaped}'"
+
+
+# --- one text ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StoredText:
+    """A chunk's text as it is searched for others like it."""
+
+    text_id: int
+    vector: Vectors
+    words: list[str]
+
+
+def stored_text(connection: Connection, model: Model, cut_id: int, ord: int, most: int) -> StoredText | None:
+    """Return vector and rarest words of a chunk's text; words that stand nowhere else find nothing and are left out."""
+    query = sql.SQL(
+        "select c.text_id, e.vector::float4[], (select coalesce(array_agg(t.term), '{{}}') from (select d.term"
+        ' from unnest(tsvector_to_array(l.terms)) as w (term) join term_df d on d.term = w.term collate "C"'
+        " and d.generation = (select max(generation) from lex_stat) order by d.df, d.term limit %s) t)"
+        " from chunk c join {} e using (text_id) join lex l using (text_id) where c.cut_id = %s and c.ord = %s"
+    ).format(model.vectors)
+    row = connection.execute(query, [most, cut_id, ord]).fetchone()
+    return StoredText(row[0], np.asarray(row[1], np.float32), row[2]) if row else None
