@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from chunkers import words
 from flows.errors import UsageError
-from flows.store import candidates, read
+from flows.store import candidates, names, read
 from flows.store.connect import Connection
+from flows.store.models import Model
+from flows.store.read import Filters, Hit
 from mcp_tools import cursor as cursors
 from mcp_tools import rank, render, rules, scope
-from mcp_tools.index import Index
+from mcp_tools.index import Index, Search
 from mcp_tools.rank import Ranked
 from mcp_tools.results import Row, SearchResult
+from mcp_tools.rules import Question
 from mcp_tools.scope import Scope
 
 MAX_LIMIT = 50
@@ -47,8 +51,7 @@ def code_search(
         )
         if model is None or not where.branches:
             return SearchResult(result=[], freshness="", next_cursor="", note=render.nothing_yet(repo))
-        hits = candidates.candidates(connection, model, where.filters, query, search.vector, rank.POOL)
-        ranked = rank.rank(hits, rules.read(query))
+        ranked = gather(search, model, where.filters, query).ranked()
         start, moved = cursors.start(cursor, _request(query, where), _state(where))
         page = ranked[start : start + limit]
         shown = rows(connection, page, where, query)
@@ -62,6 +65,38 @@ def code_search(
         next_cursor=cursors.Cursor(end, _request(query, where), _state(where)).encode() if end < len(ranked) else "",
         note=note or ("no more rows: try other words or fewer filters" if not fitting else ""),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a question found, before it is ranked."""
+
+    question: Question
+    hits: list[Hit]
+    likeness: dict[int, float]  # of whole files, by their cuts
+
+    def ranked(self) -> list[Ranked]:
+        """Return the hits best first."""
+        return rank.rank(self.hits, self.question, self.likeness)
+
+
+def gather(search: Search, model: Model, filters: Filters, query: str) -> Found:
+    """Look a question up: by meaning, by words, by names, then the leading files as a whole."""
+    question = rules.read(query)
+    hits = candidates.candidates(search.connection, model, filters, query, search.vector, rank.POOL)
+    if question.is_identifier:
+        found = names.definitions(search.connection, filters, question.identifiers, question.identifier)
+        hits = rank.add_named(hits, found)
+    likeness: dict[int, float] = {}
+    if search.vector is not None:
+        leading = rank.leading_files(hits, names.MAX_FILES)
+        cuts = [hit.cut_id for hit in leading]
+        likeness = names.file_similarities(search.connection, model, search.vector, cuts)
+        if search.embed is not None and leading:
+            of_paths = search.embed([hit.path.replace("/", " ") for hit in leading]) @ search.vector
+            for cut_id, cosine in zip(cuts, of_paths.tolist(), strict=True):
+                likeness[cut_id] = likeness.get(cut_id, 0.0) + rank.PATH * cosine
+    return Found(question, hits, likeness)
 
 
 def check_query(query: str) -> str:

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,7 @@ class Search:
     model: Model | None  # None before the first index
     vector: Vectors | None
     note: str  # why there is no vector
+    embed: Callable[[Sequence[str]], Vectors] | None = None  # of documents, where that costs next to nothing
 
 
 class Index:
@@ -173,7 +174,7 @@ class Index:
                 self._model = model
                 if moved:
                     vector, note = None, "found by words and names only: the model of the index has just changed"
-                yield Search(connection, model, vector, note)
+                yield Search(connection, model, vector, note, self._cheap(model) if vector is not None else None)
                 return
 
     @property
@@ -210,6 +211,13 @@ class Index:
             note = f"found by words and names only, not by meaning: {error}"
             self._failed = (model.fingerprint, time.monotonic(), note)
             return None, note
+
+    def _cheap(self, model: Model | None) -> Callable[[Sequence[str]], Vectors] | None:
+        """Return what embeds texts at the price of a look-up, None if the model is dearer."""
+        from flows.embed.static import StaticEmbedder
+
+        embedder = self.shelf.find(model.setting, model.fingerprint, model.dimension) if model else None
+        return embedder.embed_documents if isinstance(embedder, StaticEmbedder) else None
 
     def close(self) -> None:
         """Close connections and give up this process's share of the embedded server."""

@@ -1,12 +1,12 @@
-"""From two pools of hits to one list: reciprocal rank fusion, rules, then one row a place and few rows a file.
+"""From pools of hits to one list: reciprocal rank fusion, rules, then one row a place and few rows a file.
 
 Everything here is a pure function with a total order: the same hits give the same list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from flows.store.read import Hit
 from mcp_tools import rules
@@ -14,8 +14,10 @@ from mcp_tools.rules import Question
 
 POOL = 200  # texts that each list contributes; 200 measured better than 50 and 100
 RRF_K = 60  # Cormack, Clarke, Büttcher 2009: score = sum over lists of weight / (k + rank)
-WEIGHTS = {"near": 1.0, "worded": 1.0}
+WEIGHTS = {"near": 1.0, "worded": 1.0, "named": 1.0, "file": 0.5}
+PATH = 0.3  # of the likeness of a file's path, added to that of its text
 COHERENCE = 0.4  # of what the file's next best rows score, added to its best one
+COHERENCE_OF_NAMES = 0.04  # ... where one name is asked for: its definition is in one place
 COHERENT_ROWS = 3
 FILE_CAP = 3  # rows a file
 FILE_DECAY = 0.5  # of the n-th row of a file: n - 1 times
@@ -29,19 +31,51 @@ class Ranked:
     score: float
 
 
-def rank(hits: Iterable[Hit], question: Question) -> list[Ranked]:
-    """Return hits best first: each text once, no two overlapping places, at most FILE_CAP rows a file."""
-    fused = one_place_a_text(sorted((Ranked(hit, fuse(hit)) for hit in hits), key=_order))
-    weighed = [Ranked(row.hit, row.score * rules.factor(row.hit, question)) for row in fused]
+def rank(hits: Iterable[Hit], question: Question, likeness: Mapping[int, float] | None = None) -> list[Ranked]:
+    """Return hits best first: each text once, no two overlapping places, at most FILE_CAP rows a file.
+
+    ``likeness`` says of files, by their cuts, how alike they are to the question as a whole.
+    """
+    fused = fuse(hits, likeness or {})
+    weighed = [Ranked(row.hit, row.score * rules.factor(row.hit, question)) for row in one_place_a_text(fused)]
     apart = drop_overlaps(sorted(weighed, key=_order))
-    return saturate_files(sorted(cohere(apart), key=_order))
+    coherent = cohere(apart, COHERENCE_OF_NAMES if question.is_identifier else COHERENCE)
+    return saturate_files(sorted(coherent, key=_order))
 
 
-def fuse(hit: Hit) -> float:
-    """Return the reciprocal rank fusion of a hit's ranks."""
-    near = WEIGHTS["near"] / (RRF_K + hit.near) if hit.near else 0.0
-    worded = WEIGHTS["worded"] / (RRF_K + hit.worded) if hit.worded else 0.0
-    return near + worded
+def add_named(hits: Iterable[Hit], named: Iterable[Hit]) -> list[Hit]:
+    """Return both, each place once: definitions that were found by name keep their ranks in the other pools."""
+    places = {(hit.branch_id, hit.path, hit.ord): hit for hit in hits}
+    for hit in named:
+        place = (hit.branch_id, hit.path, hit.ord)
+        found = places.get(place)
+        if found is None:
+            places[place] = hit
+        elif not found.named:
+            places[place] = replace(found, named=hit.named, symbol=hit.symbol, signature=hit.signature)
+    return list(places.values())
+
+
+def leading_files(hits: Iterable[Hit], most: int) -> list[Hit]:
+    """Return the best hit of each of the ``most`` best files, by the pools alone."""
+    best: dict[int, Hit] = {}
+    for row in fuse(hits, {}):
+        best.setdefault(row.hit.cut_id, row.hit)
+        if len(best) == most:
+            break
+    return list(best.values())
+
+
+def fuse(hits: Iterable[Hit], likeness: Mapping[int, float]) -> list[Ranked]:
+    """Return hits by reciprocal rank fusion of their ranks in the pools and of their files' likeness."""
+    order = sorted(likeness.values(), reverse=True)
+    files = {cut_id: order.index(value) + 1 for cut_id, value in likeness.items()}  # equals share a rank
+
+    def score(hit: Hit) -> float:
+        ranks = {"near": hit.near, "worded": hit.worded, "named": hit.named, "file": files.get(hit.cut_id, 0)}
+        return sum(WEIGHTS[pool] / (RRF_K + rank) for pool, rank in ranks.items() if rank)
+
+    return sorted((Ranked(hit, score(hit)) for hit in hits), key=_order)
 
 
 def _order(row: Ranked) -> tuple[float, str, int, int]:
@@ -69,7 +103,7 @@ def drop_overlaps(rows: Sequence[Ranked]) -> list[Ranked]:
     return kept
 
 
-def cohere(rows: Sequence[Ranked]) -> list[Ranked]:
+def cohere(rows: Sequence[Ranked], share: float = COHERENCE) -> list[Ranked]:
     """Add to each file's best row a share of its next best ones: a file that answers in several places is the place."""
     files: dict[tuple[int, str], list[float]] = {}
     for row in rows:
@@ -78,7 +112,7 @@ def cohere(rows: Sequence[Ranked]) -> list[Ranked]:
     result = []
     for row in rows:
         file = (row.hit.branch_id, row.hit.path)
-        bonus = COHERENCE * sum(files[file][1 : 1 + COHERENT_ROWS]) if file not in seen else 0.0
+        bonus = share * sum(files[file][1 : 1 + COHERENT_ROWS]) if file not in seen else 0.0
         seen.add(file)
         result.append(Ranked(row.hit, row.score + bonus))
     return result

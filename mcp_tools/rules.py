@@ -1,26 +1,35 @@
 """What a question and a place say about each other, besides words and vectors: one named factor a rule.
 
-A factor of 1 changes nothing. All are pure functions of the question and of one row.
+A factor of 1 changes nothing. All are pure functions of the question and of one row. docs/ranking.md has the figure of
+each rule, and how the constants were chosen.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+
+import snowballstemmer
 
 from chunkers import languages, words
 from flows.store.read import Hit
 
-DEFINES = 3.0  # the row is the definition that a bare identifier asks for
+DEFINES = 3.0  # the row is the definition that a bare identifier asks for, spelt alike
+IS_TYPE = 1.5  # ... a type, where the identifier begins with a capital
+OWN_FILE = 2.0  # ... in the file of that name
 NAMED = 1.5  # ... or that an identifier inside a question names
+FILE_NAMED = 2.0  # the file is called like the identifier that is asked for
+SAYS_SYMBOL = 1.0  # added in full when the question's words are the definition's name, and the name its words
 STEM = 0.5  # added in full when the question says every word of the file's name
 FOLDER = 0.25  # ... of its folder's name
 # What is about the code, or beside it. Prose at .3 measured .004 to .01 better on questions about code, but then a
-# section that alone has the words of a question stands behind code that has none of them.
-ASIDE = {"test": 0.3, "doc": 0.5, "example": 0.3, "compat": 0.3}
+# section that alone has the words of a question stands behind code that has none of them; at .5, too.
+ASIDE = {"test": 0.3, "doc": 0.6, "example": 0.3, "compat": 0.3}
 MODULE_INDEX = 0.7  # files that only hand on what others define
+FOLDERS = 3  # innermost ones whose names count
+PREFIX = 4  # letters that two words share to be the same word in a name: route and router
 
 _ASIDE: dict[str, re.Pattern[str]] = {  # kind -> paths that are of it
     "test": re.compile(
@@ -39,21 +48,37 @@ _ASKED = {  # words of a question that ask for a kind after all
     "example": {"example", "examples", "sample", "demo", "benchmark", "benchmarks", "tutorial"},
     "compat": {"compat", "compatibility", "legacy", "deprecated", "polyfill"},
 }
-_INDEX = re.compile(r"(^|/)(__init__\.pyi?|index\.[jt]sx?|mod\.rs|lib\.rs|[^/]*\.d\.ts)$")
+_INDEX = re.compile(r"(^|/)(__init__\.pyi?|index\.[jt]sx?|[^/]*\.d\.ts)$")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*")
+
+
+CLASS, BLOCK = 1, 3  # levels
+_STOP = frozenset(
+    words.parts(
+        "a all an and any are as at be between by can do does for from has have how i if in into is it its not of on or"
+        " that the this to use used using via was we what when where which who why with you"
+    )
+)
+_stemmer = snowballstemmer.stemmer("english")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """A query, read once."""
 
-    parts: frozenset[str]  # its words, split, in the singular
+    stems: tuple[str, ...]  # of its words, in order, without those that say nothing
+    prefixes: frozenset[str]  # of those, their first letters
     identifiers: frozenset[str]  # what looks like a name of code, joined and in lower case
-    is_identifier: bool  # nothing but one name
+    identifier: str  # the last part of the one name that the query consists of, "" if it is more than that
+
+    @property
+    def is_identifier(self) -> bool:
+        """Say whether the query is nothing but one name."""
+        return bool(self.identifier)
 
     def asks_for(self, kind: str) -> bool:
         """Say whether the words ask for tests, documentation, examples or code for compatibility."""
-        return bool(self.parts & {_singular(word) for word in _ASKED[kind]})
+        return not _STEMS_ASKED[kind].isdisjoint(self.stems)
 
 
 def read(query: str) -> Question:
@@ -61,8 +86,13 @@ def read(query: str) -> Question:
     bare = query.strip().strip("`'\"()").strip()
     is_identifier = bool(_IDENTIFIER.fullmatch(bare))
     named = [bare] if is_identifier else [w for w in _IDENTIFIER.findall(query) if _looks_like_code(w)]
-    parts = frozenset(_singular(part) for part in words.parts(query))
-    return Question(parts, frozenset(_joined(_last(name)) for name in named), is_identifier)
+    stems = tuple(dict.fromkeys(_stem(part) for part in words.parts(query) if part not in _STOP))
+    return Question(
+        stems,
+        frozenset(stem[:PREFIX] for stem in stems),
+        frozenset(_joined(_last(name)) for name in named) - {""},
+        _last(bare) if is_identifier else "",
+    )
 
 
 def _looks_like_code(word: str) -> bool:
@@ -77,59 +107,108 @@ def _joined(name: str) -> str:
     return re.sub(r"[^\w]|_", "", name).lower()
 
 
-def _singular(word: str) -> str:
-    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+@lru_cache(maxsize=65_536)
+def _stem(word: str) -> str:
+    return str(_stemmer.stemWord(word))
+
+
+_STEMS_ASKED = {kind: frozenset(map(_stem, asked)) for kind, asked in _ASKED.items()}
 
 
 def factor(hit: Hit, question: Question) -> float:
     """Return the product of all rules for a row."""
-    return defines(hit, question) * says_its_name(hit, question) * stands_aside(hit, question)
+    if question.is_identifier:
+        return defines(hit, question) * is_called_so(hit, question) * stands_aside(hit, question)
+    named = mentions(hit, question) * says_symbol(hit, question) * says_path(hit, question)
+    return named * stands_aside(hit, question)
 
 
 def defines(hit: Hit, question: Question) -> float:
-    """Prefer the definition of an identifier that the question consists of, or names."""
-    if not hit.symbol or hit.level == 3 or _joined(_last(hit.symbol)) not in question.identifiers:
+    """Prefer the definition of the identifier that is asked for, spelt the same way; a type for a capital."""
+    if not _is_named(hit, question) or _last(hit.symbol).lstrip("_$") != question.identifier.lstrip("_$"):
         return 1.0
-    return DEFINES if question.is_identifier else NAMED
+    is_type = IS_TYPE if hit.level == CLASS and question.identifier[:1].isupper() else 1.0
+    return DEFINES * is_type * (OWN_FILE if _joined(_stem_of(hit.path)) in question.identifiers else 1.0)
 
 
-def says_its_name(hit: Hit, question: Question) -> float:
+def is_called_so(hit: Hit, question: Question) -> float:
+    """Prefer the file that is called like the identifier that is asked for."""
+    return FILE_NAMED if _joined(_stem_of(hit.path)) in question.identifiers else 1.0
+
+
+def mentions(hit: Hit, question: Question) -> float:
+    """Prefer definitions of identifiers that stand inside a question."""
+    return NAMED if _is_named(hit, question) else 1.0
+
+
+def _is_named(hit: Hit, question: Question) -> bool:
+    return bool(hit.symbol) and hit.level != BLOCK and _joined(_last(hit.symbol)) in question.identifiers
+
+
+def says_symbol(hit: Hit, question: Question) -> float:
+    """Prefer definitions whose name the question says in its own words; the more of both is said, the more."""
+    if not hit.symbol or hit.level == BLOCK:
+        return 1.0
+    of_name, of_question = _overlap(_stems(_last(hit.symbol)), question)
+    return 1.0 + SAYS_SYMBOL * of_name * math.sqrt(of_question)
+
+
+def says_path(hit: Hit, question: Question) -> float:
     """Prefer files and folders whose name the question says."""
-    if question.is_identifier:
-        return 1.0
-    stem, folder = _names(hit.path)
-    return 1.0 + STEM * _share(stem, question.parts) + FOLDER * _share(folder, question.parts)
+    stem, folders = _names(hit.path)
+    return 1.0 + STEM * _overlap(stem, question)[0] + FOLDER * _overlap(folders, question)[0]
+
+
+def _overlap(name: tuple[str, ...], question: Question) -> tuple[float, float]:
+    """Return which share of a name's words the question says, and which share of the question's words the name says.
+
+    Weighing words by how rare they are measured no better.
+    """
+    said = [word for word in name if word in question.stems or _begins_like_one(word, question)]
+    if not said:
+        return 0.0, 0.0
+    heard = sum(any(_alike(word, stem) for word in said) for stem in question.stems)
+    return len(said) / len(name), heard / len(question.stems)
+
+
+def _begins_like_one(word: str, question: Question) -> bool:
+    return word[:PREFIX] in question.prefixes and any(_alike(word, stem) for stem in question.stems)
+
+
+def _alike(one: str, other: str) -> bool:
+    short, long = (one, other) if len(one) < len(other) else (other, one)
+    return one == other or (len(short) >= PREFIX and long.startswith(short))
 
 
 @lru_cache(maxsize=16_384)
-def _names(path: str) -> tuple[frozenset[str], frozenset[str]]:
-    folders, _, name = path.rpartition("/")
-    return _parts(name.split(".", 1)[0]), _parts(folders.rpartition("/")[2])
+def _names(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return _stems(_stem_of(path)), _stems(" ".join(path.split("/")[:-1][-FOLDERS:]))
 
 
-def _parts(name: str) -> frozenset[str]:
-    return frozenset(_singular(part) for part in words.parts(name))
+def _stem_of(path: str) -> str:
+    return path.rpartition("/")[2].split(".", 1)[0]
 
 
-def _share(name: frozenset[str], parts: Iterable[str]) -> float:
-    return len(name.intersection(parts)) / len(name) if name else 0.0
+@lru_cache(maxsize=65_536)
+def _stems(name: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_stem(part) for part in words.parts(name)))
 
 
 def stands_aside(hit: Hit, question: Question) -> float:
     """Let what is about the code stand behind the code, unless it was asked for."""
-    weight = 1.0
-    for kind, paths in _ASIDE.items():
-        is_it = _is_documentation(hit) if kind == "doc" else paths.search(hit.path)
-        if is_it and not question.asks_for(kind):
-            weight = min(weight, ASIDE[kind])
-    return weight * (MODULE_INDEX if _INDEX.search(hit.path) else 1.0)
+    weights = [ASIDE[kind] for kind in _kinds(hit.path, hit.language, hit.category) if not question.asks_for(kind)]
+    return min(weights, default=1.0) * (MODULE_INDEX if _INDEX.search(hit.path) else 1.0)
 
 
-def _is_documentation(hit: Hit) -> bool:
-    """Go by what the repository says of the file; without a word of it, by path and language."""
-    if hit.category:
-        return hit.category == "docs"
-    return bool(_ASIDE["doc"].search(hit.path)) or _is_prose(hit.language)
+@lru_cache(maxsize=65_536)
+def _kinds(path: str, language: str, category: str) -> tuple[str, ...]:
+    """Return what a file is besides code; of documentation, what the repository says goes before path and language."""
+    kinds = [kind for kind, paths in _ASIDE.items() if paths.search(path)]
+    if category:
+        kinds = [kind for kind in kinds if kind != "doc"] + ["doc"] * (category == "docs")
+    elif "doc" not in kinds and _is_prose(language):
+        kinds.append("doc")
+    return tuple(kinds)
 
 
 @lru_cache(maxsize=1_024)

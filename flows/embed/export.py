@@ -46,9 +46,11 @@ def tokenizer_json(vocabulary: Sequence[str]) -> str:
 
 
 def export_sentence_transformer(directory: Path, model: Path = MODEL_FOLDER) -> None:
-    """Write ``model`` to ``directory`` so that ``SentenceTransformer(str(directory))`` gives the same vectors.
+    """Write ``model`` as a folder that sentence-transformers loads, with the same vectors.
 
-    Only a text without any known piece differs: zeros there, a fixed unit vector here. Raises EmbedderError.
+    ``SentenceTransformer(folder, trust_remote_code=True)``: its own static module counts a repeated piece in full, so
+    the folder names ``flows.embed.counted.CountedEmbedding`` of this package instead. Only a text without any known
+    piece differs: zeros there, a fixed unit vector here. Raises EmbedderError.
     """
     try:
         library = importlib.import_module("sentence_transformers")
@@ -58,5 +60,6 @@ def export_sentence_transformer(directory: Path, model: Path = MODEL_FOLDER) -> 
         raise EmbedderError(f"the export needs {error.name}: run pip install 'gitstrata[train]'") from error
     _, vocabulary, table = read_model(model)
     tokenizer = tokenizers.Tokenizer.from_str(tokenizer_json(vocabulary))
-    static = modules.StaticEmbedding(tokenizer, embedding_weights=table)
+    counted = importlib.import_module("flows.embed.counted")
+    static = counted.CountedEmbedding(tokenizer, embedding_weights=table)
     library.SentenceTransformer(modules=[static, modules.Normalize()], device="cpu").save_pretrained(str(directory))

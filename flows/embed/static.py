@@ -1,4 +1,4 @@
-"""The static model: a text is the weighted sum of its pieces' vectors. Numpy only; the model is package data."""
+"""The static model: a text is the sum of its pieces' vectors by the root of their counts. Numpy only, package data."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from flows.embed.wordpiece import WordPiece
 from flows.errors import EmbedderError
 
 MODEL_FOLDER = Path(__file__).parent / "model"
-CODE_VERSION = 1
+CODE_VERSION = 2
 """Part of the fingerprint: raise it whenever the code here or in wordpiece.py changes any vector."""
 
 _CONFIG, _VOCABULARY, _ROWS, _SCALES = "config.json", "vocab.txt", "rows.npy", "scales.npy"
 
 
 class StaticEmbedder:
-    """Embeds documents and queries alike: sum of piece vectors, scaled to length 1.
+    """Embeds documents and queries alike: sum of piece vectors times the root of their counts, scaled to length 1.
 
     A vector depends on its own text only, bit for bit, whatever else is in the batch. A text without any known piece
     gets the same fixed vector as any other such text.
@@ -60,9 +60,8 @@ class StaticEmbedder:
 
     def _embed(self, text: str, row: Vectors) -> None:
         # np.add.reduce and not a matrix product: its result does not depend on threads or memory alignment.
-        row.fill(0)
-        for ids in self._pieces.blocks(text):
-            row += np.add.reduce(self._table.take(ids, axis=0), axis=0)
+        pieces, counts = np.unique(self._pieces.ids(text), return_counts=True)
+        np.add.reduce(self._table.take(pieces, axis=0) * np.sqrt(counts, dtype=np.float32)[:, None], axis=0, out=row)
         length = np.sqrt(np.add.reduce(row * row))
         if length > 0:
             row /= length
@@ -95,7 +94,7 @@ def write_model(folder: Path, vocabulary: Sequence[str], table: Vectors, *, reci
     config = {
         "name": f"gitstrata-static-{table.shape[1]}",
         "dimension": table.shape[1],
-        "pooling": "sum of the vectors of all pieces; weights are in the vectors",
+        "pooling": "sum over distinct pieces of vector times square root of count; weights are in the vectors",
         "normalisation": "length 1",
         "storage": "rows.npy int8 times scales.npy float32",
         "recipe": recipe,

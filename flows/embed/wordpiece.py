@@ -1,4 +1,4 @@
-"""Splits source text into words and words into vocabulary pieces. Knows nothing of vectors.
+"""Splits source text into words and words into vocabulary pieces. Knows nothing of their vectors.
 
 It splits as the tokenizer that ``flows.embed.export`` writes for sentence-transformers; a test keeps them equal.
 Classes of letters are spelled out as ranges, since Python, Rust and Oniguruma ship different Unicode versions.
@@ -10,6 +10,9 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
 
 CONTINUATION = "##"
 MAX_WORD_CHARS = 100
@@ -82,14 +85,15 @@ class WordPiece(dict[str, tuple[int, ...]]):
         pieces = self[word] = self._split(_lower(word))
         return pieces
 
-    def blocks(self, text: str) -> Iterator[list[int]]:
-        """Yield the piece ids of a text in order, at most _BLOCK_WORDS words at a time, never an empty list."""
+    def ids(self, text: str) -> npt.NDArray[np.intp]:
+        """Return the piece ids of a text in order; shape (number of pieces,)."""
+        blocks = []
         for words in _raw_blocks(text):
-            ids: list[int] = []
+            block: list[int] = []
             for word in words:
-                ids += self[word]
-            if ids:
-                yield ids
+                block += self[word]
+            blocks.append(np.array(block, np.intp))
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks) if blocks else np.empty(0, np.intp)
 
     def _split(self, word: str) -> tuple[int, ...]:
         if len(word) > MAX_WORD_CHARS:

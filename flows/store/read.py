@@ -56,7 +56,10 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk at one place, with its ranks in the pools that found it (from 1; 0 = not in that pool)."""
+    """A chunk at one place, with its ranks in the pools that found it (from 1; 0 = not in that pool).
+
+    Where the name of a definition found it, ``symbol`` and ``signature`` are that definition's.
+    """
 
     branch_id: int
     path: str
@@ -73,6 +76,7 @@ class Hit:
     near: int
     worded: int
     category: str = ""  # docs or code where the repository says so
+    named: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from flows.embed import load_embedder, transformers
-from flows.embed.export import export_sentence_transformer
-from flows.embed.static import StaticEmbedder
+from flows.embed.export import export_sentence_transformer, tokenizer_json
+from flows.embed.static import MODEL_FOLDER, StaticEmbedder, read_model
 from flows.errors import EmbedderError
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +34,14 @@ def library() -> Any:
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("sentence_transformers", reason="needs the extra transformers")
+    """Return a folder that sentence-transformers loads by its own modules: the shipped table, plainly pooled."""
+    library = pytest.importorskip("sentence_transformers", reason="needs the extra transformers")
+    modules = importlib.import_module("sentence_transformers.sentence_transformer.modules")
+    tokenizers = importlib.import_module("tokenizers")
     folder = tmp_path_factory.mktemp("exported") / "model"
-    export_sentence_transformer(folder)
+    _, vocabulary, table = read_model(MODEL_FOLDER)
+    static = modules.StaticEmbedding(tokenizers.Tokenizer.from_str(tokenizer_json(vocabulary)), embedding_weights=table)
+    library.SentenceTransformer(modules=[static, modules.Normalize()], device="cpu").save_pretrained(str(folder))
     return folder
 
 
@@ -59,12 +64,14 @@ def test_shipped_model_needs_only_numpy() -> None:
     )
 
 
-def test_export_gives_the_same_vectors(exported: Path) -> None:
-    ours, theirs = StaticEmbedder.load(), load_embedder(str(exported))
+def test_export_gives_the_same_vectors(library: Any, tmp_path: Path) -> None:
+    export_sentence_transformer(tmp_path / "model")
+    ours = StaticEmbedder.load()
+    theirs = library.SentenceTransformer(str(tmp_path / "model"), device="cpu", trust_remote_code=True)
 
-    assert theirs.dimension == ours.dimension
-    np.testing.assert_allclose(theirs.embed_documents(TEXTS), ours.embed_documents(TEXTS), atol=1e-6)
-    np.testing.assert_allclose(theirs.embed_query(TEXTS[0]), ours.embed_query(TEXTS[0]), atol=1e-6)
+    assert theirs.get_embedding_dimension() == ours.dimension
+    texts = [*TEXTS, "read read read_file"]
+    np.testing.assert_allclose(theirs.encode(texts), ours.embed_documents(texts), atol=1e-6)
 
 
 def test_vectors_have_length_one(exported: Path) -> None:

@@ -39,16 +39,49 @@ def test_what_a_question_names(query: str, is_identifier: bool, identifiers: set
 
 
 @pytest.mark.parametrize(
-    ("symbol", "query", "expected"),
+    ("symbol", "path", "level", "query", "expected"),
     [
-        ("Retry.parseRetryAfter", "parse_retry_after", rules.DEFINES),
-        ("Retry.parseRetryAfter", "where is ParseRetryAfter defined", rules.NAMED),
-        ("Retry.parse", "parse_retry_after", 1.0),
-        ("", "module", 1.0),
+        ("Retry.parseRetryAfter", "src/app.py", 2, "parseRetryAfter", rules.DEFINES),
+        ("Retry.parseRetryAfter", "src/app.py", 2, "parse_retry_after", 1.0),  # spelt otherwise
+        ("Retry.parse", "src/app.py", 2, "parseRetryAfter", 1.0),
+        ("", "src/app.py", 2, "module", 1.0),
+        ("http.Router", "src/app.py", 1, "Router", rules.DEFINES * rules.IS_TYPE),
+        ("http.router", "src/app.py", 1, "router", rules.DEFINES),  # a type, but not asked for as one
+        ("http.Router", "src/router.py", 1, "Router", rules.DEFINES * rules.IS_TYPE * rules.OWN_FILE),
+        ("_route", "src/app.py", 2, "route", rules.DEFINES),
+        ("Router", "src/app.py", 3, "Router", 1.0),  # a later piece of it
     ],
 )
-def test_definitions_come_first(symbol: str, query: str, expected: float) -> None:
-    assert rules.defines(hit(symbol=symbol), rules.read(query)) == expected
+def test_definitions_come_first(symbol: str, path: str, level: int, query: str, expected: float) -> None:
+    assert rules.defines(replace(hit(path, symbol), level=level), rules.read(query)) == expected
+
+
+def test_definitions_that_a_question_mentions() -> None:
+    question = rules.read("where is ParseRetryAfter defined")
+    assert rules.mentions(hit(symbol="Retry.parse_retry_after"), question) == rules.NAMED
+    assert rules.mentions(hit(symbol="Retry.parse"), question) == 1.0
+
+
+def test_a_file_called_like_the_identifier() -> None:
+    assert rules.is_called_so(hit("lib/response.js"), rules.read("Response")) == rules.FILE_NAMED
+    assert rules.is_called_so(hit("lib/responses.js"), rules.read("Response")) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("symbol", "query", "of_name", "of_question"),
+    [
+        ("Client.send_request", "how a request is sent", 0.5, 0.5),  # sent is no form of send to a stemmer
+        ("Client.routing_table", "table of the router", 1.0, 1.0),
+        ("Client.close", "table of the router", 0.0, 0.0),
+        ("route", "table of the router", 1.0, 0.5),
+        ("get", "getter", 0.0, 0.0),  # three letters are too few to be a beginning
+    ],
+)
+def test_names_of_definitions_that_the_question_says(
+    symbol: str, query: str, of_name: float, of_question: float
+) -> None:
+    expected = 1 + rules.SAYS_SYMBOL * of_name * of_question**0.5
+    assert rules.says_symbol(hit(symbol=symbol), rules.read(query)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +125,24 @@ def test_what_gitattributes_calls_documentation_goes_before_paths(path: str, cat
 
 def test_names_of_files_and_folders_that_the_question_says() -> None:
     question = rules.read("how are connectors pooled")
-    assert rules.says_its_name(hit("net/connector.py"), question) == 1 + rules.STEM
-    assert rules.says_its_name(hit("connectors/x.py"), question) == 1 + rules.FOLDER
-    assert rules.says_its_name(hit("net/other.py"), question) == 1.0
-    assert rules.says_its_name(hit("net/connector.py"), rules.read("connector")) == 1.0  # an identifier asks for code
+    assert rules.says_path(hit("net/connector.py"), question) == 1 + rules.STEM
+    assert rules.says_path(hit("connectors/x.py"), question) == 1 + rules.FOLDER
+    assert rules.says_path(hit("net/other.py"), question) == 1.0
+    assert rules.factor(hit("net/connector.py"), rules.read("pool")) == 1.0  # an identifier asks for code
+
+
+def test_a_definition_found_by_name_keeps_its_other_ranks() -> None:
+    merged = hit("a.py", symbol="first", near=3)
+    found = replace(merged, near=0, named=2, symbol="second", signature="def second()")
+    other = replace(hit("b.py", symbol="second", near=0), named=1)
+    both = rank.add_named([merged], [other, found])
+    assert [(h.path, h.near, h.named, h.symbol) for h in both] == [("a.py", 3, 2, "second"), ("b.py", 0, 1, "second")]
+
+
+def test_a_file_that_is_alike_as_a_whole_comes_before_its_equal() -> None:
+    one, two = replace(hit("a.py"), cut_id=1), replace(hit("b.py", text=2), cut_id=2)
+    assert [row.hit.path for row in rank.rank([one, two], rules.read("x y"), {1: 0.1, 2: 0.2})] == ["b.py", "a.py"]
+    assert [row.hit.path for row in rank.rank([one, two], rules.read("x y"), {1: 0.2, 2: 0.2})] == ["a.py", "b.py"]
 
 
 def test_a_file_that_answers_in_several_places_comes_first() -> None:
