@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from chunkers import words
 from flows.errors import UsageError
@@ -14,6 +10,7 @@ from flows.store import read
 from flows.store.connect import Connection
 from flows.store.models import active_model
 from mcp_tools import rank, render, rules, scope
+from mcp_tools.cursor import Cursor
 from mcp_tools.index import Index
 from mcp_tools.rank import Ranked
 from mcp_tools.results import Row, SearchResult
@@ -21,32 +18,6 @@ from mcp_tools.scope import Scope
 
 MAX_LIMIT = 50
 MAX_QUERY = 4_000  # characters; beyond it a query says nothing more
-MAX_CURSOR = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Cursor:
-    """Where the next page begins, of which request and over which state of the index."""
-
-    offset: int
-    request: str
-    state: str
-
-    def encode(self) -> str:
-        raw = json.dumps([self.offset, self.request, self.state]).encode()
-        return base64.urlsafe_b64encode(raw).decode().rstrip("=")
-
-    @classmethod
-    def decode(cls, text: str) -> Cursor:
-        try:
-            if len(text) > MAX_CURSOR:
-                raise ValueError
-            offset, request, state = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-            if type(offset) is not int or offset < 0:
-                raise ValueError
-            return cls(offset, str(request), str(state))
-        except (ValueError, TypeError) as error:
-            raise UsageError("this cursor is not one of ours: leave it out to start at the first row") from error
 
 
 def code_search(
@@ -81,7 +52,7 @@ def code_search(
         index.check_model(model)
         hits = read.candidates(connection, model, where.filters, query, vector, rank.POOL)
         ranked = rank.rank(hits, rules.read(query))
-        start, moved = _start(cursor, query, where)
+        start, moved = Cursor.start(cursor, query, where)
         page = ranked[start : start + limit]
         lines = _best_lines(connection, page, query)
         note = moved or (render.nothing(connection, where) if not ranked else "")
@@ -90,7 +61,7 @@ def code_search(
     return SearchResult(
         result=rows,
         freshness=render.freshness([where.branch(row.hit.branch_id) for row in page[: len(rows)]] or where.branches),
-        next_cursor=Cursor(end, _request(query, where), _state(where)).encode() if end < len(ranked) else "",
+        next_cursor=Cursor.at(end, query, where).encode() if end < len(ranked) else "",
         note=note or ("no more rows: try other words or fewer filters" if not rows else ""),
     )
 
@@ -101,33 +72,6 @@ def check_query(query: str) -> str:
     if not query:
         raise UsageError("the query is empty: say in words or identifiers what the code does")
     return query[:MAX_QUERY]
-
-
-def _start(cursor: str, query: str, where: Scope) -> tuple[int, str]:
-    """Return the first row of the page, and a note if the index moved since the cursor was made."""
-    if not cursor:
-        return 0, ""
-    given = Cursor.decode(cursor)
-    if given.request != _request(query, where):
-        raise UsageError("this cursor belongs to another query or other filters: repeat them, or leave the cursor out")
-    moved = (
-        "" if given.state == _state(where) else "the index moved since the first page: rows may repeat or be missing"
-    )
-    return given.offset, moved
-
-
-def _request(query: str, where: Scope) -> str:
-    filters = where.filters
-    narrowed = [filters.languages, filters.include, filters.exclude, filters.level]
-    return _digest([query, narrowed, [[info.repo, info.name] for info in where.branches]])
-
-
-def _state(where: Scope) -> str:
-    return _digest([[info.branch_id, info.generation] for info in where.branches])
-
-
-def _digest(value: object) -> str:
-    return hashlib.blake2b(json.dumps(value).encode(), digest_size=6).hexdigest()
 
 
 def _best_lines(connection: Connection, page: Sequence[Ranked], query: str) -> dict[int, str]:

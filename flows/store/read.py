@@ -148,8 +148,8 @@ def repo_names(connection: Connection) -> list[str]:
 
 def count_files(connection: Connection, filters: Filters) -> int:
     """Return how many indexed files the filters leave, levels aside."""
-    query = sql.SQL("select count(*) from file f where {}").format(_where(filters))
-    row = connection.execute(query, _parameters(filters)).fetchone()
+    query = sql.SQL("select count(*) from file f where {}").format(where(filters))
+    row = connection.execute(query, parameters(filters)).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -191,7 +191,7 @@ def candidates(
         ) place
         """
     ).format(
-        where=_where(filters),
+        where=where(filters),
         level=sql.SQL("true") if filters.level is None else sql.SQL("c.level = {}").format(sql.Literal(filters.level)),
         vectors=model.vectors,
         score=sql.SQL(" + ").join([_bm25(term, weight) for term, weight in terms.weights] or [sql.SQL("0").format()]),
@@ -201,12 +201,15 @@ def candidates(
         places=sql.Literal(MAX_PLACES),
     )
     wanted = " | ".join(map(_quoted, terms.required))
-    parameters = _parameters(filters) | {"vector": HalfVector(vector), "terms": wanted, "pool": pool, "tf": _TF_BOUNDS}
-    return [Hit(*row) for row in connection.execute(statement, parameters)]
+    given = parameters(filters) | {"vector": HalfVector(vector), "terms": wanted, "pool": pool, "tf": _TF_BOUNDS}
+    return [Hit(*row) for row in connection.execute(statement, given)]
 
 
-def _where(filters: Filters) -> sql.Composed:
-    clauses = [sql.SQL("f.branch_id = any(%(branches)s)"), sql.SQL("f.cut_id is not null")]
+def where(filters: Filters, *, skipped: bool = False) -> sql.Composed:
+    """Return the condition on a file f; its parameters are those of :func:`parameters`. Skipped files only if asked."""
+    clauses = [sql.SQL("f.branch_id = any(%(branches)s)")]
+    if not skipped:
+        clauses.append(sql.SQL("f.cut_id is not null"))
     if filters.languages:
         clauses.append(sql.SQL("f.language = any(%(languages)s)"))
     if filters.include:
@@ -216,7 +219,8 @@ def _where(filters: Filters) -> sql.Composed:
     return sql.SQL(" and ").join(clauses)
 
 
-def _parameters(filters: Filters) -> dict[str, Any]:
+def parameters(filters: Filters) -> dict[str, Any]:
+    """Return what :func:`where` compares with."""
     return {
         "branches": list(filters.branch_ids),
         "languages": list(filters.languages),

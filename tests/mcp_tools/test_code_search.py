@@ -12,7 +12,8 @@ import pytest
 from flows.errors import GitstrataError, UsageError
 from flows.select import Rules
 from mcp_tools import render
-from mcp_tools.code_search import MAX_LIMIT, Cursor, code_search
+from mcp_tools.code_search import MAX_LIMIT, code_search
+from mcp_tools.cursor import Cursor
 from mcp_tools.index import Index
 from mcp_tools.rank import FILE_CAP
 from mcp_tools.results import Row, SearchResult
