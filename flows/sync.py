@@ -19,7 +19,7 @@ from flows.plan import Plan
 from flows.report import Report, cpu_seconds, peak_memory_mb
 from flows.select import Rules
 from flows.settings import Settings
-from flows.store import branches, collect, cuts, lexicon, locks, repos, runs
+from flows.store import branches, collect, cuts, lexicon, locks, repos, runs, trigrams
 from flows.store.branches import Branch, Change, FileRow
 from flows.store.connect import Connection, Database
 from flows.store.cuts import LEVELS, BlobTask, CutKey, KnownBlob
@@ -316,6 +316,7 @@ class _Run:
             grown = sum(published.chunks) - (sum(branch.chunks) if branch else 0)
             lexicon.note_moved(connection, self.report.vectors.computed + abs(grown))
             lexicon.refresh_if_moved(connection, model, force=published.purge_due)
+            trigrams.settle(connection)
         self._describe(connection, published, added=added)
         self.report.outcome = "partial" if published.failed else "done"
 

@@ -105,11 +105,12 @@ class _Bytes(Loader):
 
 def bodies(connection: Connection, blob_ids: Sequence[int]) -> Iterator[dict[int, bytes]]:
     """Yield the texts of blobs in UTF-8, a batch at a time, in the order asked for."""
+    query = "select blob_id, coalesce(body, '') from blob where blob_id = any(%s)"
     with connection.cursor() as cursor:
         cursor.adapters.register_loader("text", _Bytes)
         different = list(dict.fromkeys(blob_ids))
         for n in range(0, len(different), BATCH):
-            cursor.execute("select blob_id, body from blob where blob_id = any(%s)", [different[n : n + BATCH]])
+            cursor.execute(query, [different[n : n + BATCH]])
             yield dict(cursor.fetchall())
 
 

@@ -8,11 +8,15 @@ depends on the database's locale.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import psycopg
 from psycopg import sql
+
+from flows.store.connect import Connection
 
 PUNCTUATION = "_-+*/=<>(){}[].,;:!?&|^%$#@~`'\"\\"
 DIGITS = "01234567890123456789012345678901"
@@ -44,6 +48,12 @@ def trigrams(folded: str) -> frozenset[str]:
         padded = ("  " if word.start() else "") + word.group() + (" " if word.end() < len(folded) else "")
         found.update(padded[i : i + 3] for i in range(len(padded) - 2))
     return frozenset(found)
+
+
+def settle(connection: Connection) -> None:
+    """Merge what runs added to the index, which searches must otherwise go through one by one."""
+    with contextlib.suppress(psycopg.errors.InsufficientPrivilege):  # not ours: autovacuum does it, sooner or later
+        connection.execute("select gin_clean_pending_list('blob_trigram'::regclass)")
 
 
 @dataclass(frozen=True, slots=True)
