@@ -19,8 +19,9 @@ MAX_DEFINING = 2_000  # cuts that define a name
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much text is searched at most."""
+    """How much is searched: all that may match, if that is no more than ``whole`` bytes, else the first ``bytes``."""
 
+    whole: int
     bytes: int
     files: int
 
@@ -62,7 +63,7 @@ def candidates(
     query = sql.SQL(
         """
         select branch_id, path, language, cut_id, blob_id, files from (
-            select *, count(*) over () as files, sum(size) over (
+            select *, count(*) over () as files, sum(size) over () as whole, sum(size) over (
                 order by later, place, path, branch_id, blob_id rows unbounded preceding
             ) - size as before
             from (
@@ -71,12 +72,13 @@ def candidates(
                 from {source} join file f on f.oid = b.oid where {where}
             ) found
         ) counted
-        where before < %(bytes)s order by later, place, path, branch_id, blob_id limit %(files)s
+        where (whole <= %(whole)s or before < %(bytes)s) order by later, place, path, branch_id, blob_id limit %(files)s
         """
     ).format(groups=groups, source=source, where=where(filters))
     given = parameters(filters) | {
         "blobs": shown,
         "first": list(first),
+        "whole": budget.whole,
         "bytes": budget.bytes,
         "files": budget.files,
     }
