@@ -318,6 +318,12 @@ def _table() -> dict[str, Language]:
 
 
 @cache
+def of_category(category: Category) -> tuple[str, ...]:
+    """Return the names of the languages of a category."""
+    return tuple(sorted(row.name for row in _table().values() if row.category == category))
+
+
+@cache
 def grammar_version(grammar: Grammar) -> str:
     """Return the version of the grammar's wheel, "absent" if it is not installed."""
     try:

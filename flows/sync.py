@@ -20,7 +20,19 @@ from flows.plan import Plan
 from flows.report import Report, cpu_seconds, peak_memory_mb
 from flows.select import Rules
 from flows.settings import Settings
-from flows.store import branches, collect, cuts, lexicon, locks, members, models, repos, runs, vector_index
+from flows.store import (
+    branches,
+    collect,
+    cuts,
+    lexicon,
+    locks,
+    members,
+    models,
+    repos,
+    runs,
+    trigrams,
+    vector_index,
+)
 from flows.store.branches import Branch, Change, FileRow
 from flows.store.connect import Connection, Database
 from flows.store.cuts import LEVELS, BlobTask, CutKey, KnownBlob
@@ -362,6 +374,7 @@ class _Run:
             grown = sum(published.chunks) - (sum(branch.chunks) if branch else 0)
             lexicon.note_moved(connection, self.report.vectors.computed + abs(grown))
             lexicon.refresh_if_moved(connection, model, force=published.purge_due)
+            trigrams.settle(connection)
         with self.report.stage("vector index"):
             self._build_index(model)
         self._describe(connection, published, added=added)

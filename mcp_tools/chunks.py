@@ -45,6 +45,7 @@ def get_chunk(
         raise UsageError(f"max_chars is {max_chars}: use 1 to {MAX_CHARS}")
     if level and level not in scope.LEVELS:
         raise UsageError(f"unknown level {level!r}: use {', '.join(scope.LEVELS)}, or leave it out")
+    _names(source_id)  # whatever the index holds, say first what a source_id is
     with index.snapshot() as connection:
         where = scope.resolve(connection, repo=repo, branch=branch)
         if not where.branches:

@@ -17,7 +17,7 @@ from flows import settings as settings_module
 from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
-from mcp_tools import cli_eval, cli_explain, cli_model, cli_sync
+from mcp_tools import cli_eval, cli_explain, cli_grep, cli_model, cli_sync
 from mcp_tools.summary import printable, summary
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ cli_sync.register(app)
 cli_explain.register(app)
 cli_model.register(app)
 cli_eval.register(app)
+cli_grep.register(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
 RepoOption = Annotated[str, typer.Option("--repo", "-r", help="Only this repository.")]

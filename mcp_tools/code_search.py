@@ -11,8 +11,8 @@ from flows.store import candidates, names, read
 from flows.store.connect import Connection
 from flows.store.models import Model
 from flows.store.read import Filters, Hit
-from mcp_tools import cursor as cursors
 from mcp_tools import rank, render, rules, scope
+from mcp_tools.cursor import Cursor
 from mcp_tools.index import Index, Search
 from mcp_tools.rank import Ranked
 from mcp_tools.results import Row, SearchResult
@@ -52,7 +52,7 @@ def code_search(
         if model is None or not where.branches:
             return SearchResult(result=[], freshness="", next_cursor="", note=render.nothing_yet(repo))
         ranked = gather(search, model, where.filters, query).ranked()
-        start, moved = cursors.start(cursor, _request(query, where), _state(where))
+        start, moved = Cursor.start(cursor, query, where)
         page = ranked[start : start + limit]
         shown = rows(connection, page, where, query)
         note = moved or (render.nothing(connection, where) if not ranked else "")
@@ -62,7 +62,7 @@ def code_search(
     return SearchResult(
         result=fitting,
         freshness=render.freshness([where.branch(row.hit.branch_id) for row in page[: len(fitting)]] or where.branches),
-        next_cursor=cursors.Cursor(end, _request(query, where), _state(where)).encode() if end < len(ranked) else "",
+        next_cursor=Cursor.at(end, query, where).encode() if end < len(ranked) else "",
         note=note or ("no more rows: try other words or fewer filters" if not fitting else ""),
     )
 
@@ -105,16 +105,6 @@ def check_query(query: str) -> str:
     if not query:
         raise UsageError("the query is empty: say in words or identifiers what the code does")
     return query[:MAX_QUERY]
-
-
-def _request(query: str, where: Scope) -> str:
-    filters = where.filters
-    narrowed = [filters.languages, filters.include, filters.exclude, filters.level]
-    return cursors.digest([query, narrowed, [[info.repo, info.name] for info in where.branches]])
-
-
-def _state(where: Scope) -> str:
-    return cursors.digest([[info.branch_id, info.generation] for info in where.branches])
 
 
 def rows(connection: Connection, page: Sequence[Ranked], where: Scope, query: str) -> list[Row]:

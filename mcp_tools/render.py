@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from flows.store import candidates
 from flows.store.read import BranchInfo
-from mcp_tools.results import BranchStatus, ChunkResult, Row, SearchResult, StatusResult
+from mcp_tools.results import BranchStatus, ChunkResult, CodeResult, CodeRow, Row, SearchResult, StatusResult
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
@@ -19,6 +19,7 @@ MAX_ANSWER = 20_000  # characters of any answer but get_chunk's
 MAX_SNIPPET = 200
 MAX_BRANCHES = 3  # named in a freshness line
 MAX_ROWS_TEXT = MAX_ANSWER - 2_000  # of rows; the rest is for freshness, note and cursor
+MAX_CODE_TEXT = 12_000  # of rows of search_code, so that an answer stays below 5,000 tokens
 EMPTY_INDEX = "The index is empty: run `gitstrata index PATH_OR_URL` first, or wait until the first run has published."
 
 
@@ -110,14 +111,58 @@ def row_text(n: int, row: Row) -> str:
 
 def fitting(rows: Sequence[Row]) -> list[Row]:
     """Return the first rows, as many as fit into one answer; a cursor brings the others."""
-    kept: list[Row] = []
-    left = MAX_ROWS_TEXT
+    return _fitting(rows, row_text, MAX_ROWS_TEXT)
+
+
+R = TypeVar("R", bound=Row)
+
+
+def _fitting(rows: Sequence[R], text: Callable[[int, R], str], left: int) -> list[R]:
+    kept: list[R] = []
     for n, row in enumerate(rows, 1):
-        left -= len(row_text(n, row)) + 1
+        left -= len(text(n, row)) + 1
         if left < 0 and kept:
             break
         kept.append(row)
     return kept
+
+
+def not_searched(reasons: dict[str, int]) -> str:
+    """Say which files in scope have no text to search."""
+    count = sum(reasons.values())
+    files = "1 file" if count == 1 else f"{count} files"
+    return f"not searched: {files} ({_counts(reasons)}); an empty pattern with paths lists them" if count else ""
+
+
+def code_text(answer: CodeResult) -> str:
+    """Return the text form of search_code's answer."""
+    lines = [f"searched {answer.freshness}"] if answer.freshness else []
+    lines.append(_totals(answer))
+    if answer.result:
+        lines.append("rank repo source_id [lines] level language source score, then the snippet and lines that match:")
+    lines += [code_row_text(n, row) for n, row in enumerate(answer.result, 1)]
+    if answer.note:
+        lines.append(answer.note)
+    if answer.next_cursor:
+        lines.append(f"next_cursor {answer.next_cursor}")
+    return clip("\n".join(lines))
+
+
+def _totals(answer: CodeResult) -> str:
+    totals = answer.totals
+    least = "exact" if totals.exact else "not exact, at least"
+    return f"matches {totals.matches}, files {totals.files}, chunks {totals.chunks} ({least})"
+
+
+def code_row_text(n: int, row: CodeRow) -> str:
+    matching = [f"   {line.line}: {line.text}" for line in row.lines]
+    repeated = any(line.text.startswith(row.snippet) for line in row.lines)
+    return "\n".join([row_text(n, row.model_copy(update={"snippet": ""}) if repeated else row), *matching])
+
+
+def fitting_lines(rows: Sequence[CodeRow]) -> list[CodeRow]:
+    """Return the first rows, as many as fit into one answer; a cursor brings the others."""
+    return _fitting(rows, code_row_text, MAX_CODE_TEXT)
 
 
 def chunk_text(answer: ChunkResult) -> str:

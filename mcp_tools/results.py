@@ -34,6 +34,38 @@ class SearchResult(_Result):
     note: str = Field(description="what to do next, or why there is nothing")
 
 
+class Line(_Result):
+    """A line that matches."""
+
+    line: int
+    text: str = Field(description="without the white space around it; a long line is cut around the match")
+
+
+class CodeRow(Row):
+    """One class, method or file with lines that match."""
+
+    lines: list[Line] = Field(description="the first lines that match")
+
+
+class Totals(_Result):
+    """How much there is in all, however few rows are shown."""
+
+    matches: int = Field(description="lines that match, as git grep -c counts")
+    files: int
+    chunks: int = Field(description="classes and methods that hold them; lines outside count for their file")
+    exact: bool = Field(description="false: there are at least so many, see note")
+
+
+class CodeResult(_Result):
+    """Answer of search_code."""
+
+    result: list[CodeRow]
+    totals: Totals
+    freshness: str = Field(description="which commit was searched, and whether it is current")
+    next_cursor: str = Field(description="pass it as cursor for the next rows; empty at the end")
+    note: str = Field(description="how to narrow, what was not searched, or why there is nothing")
+
+
 class Neighbour(_Result):
     """A chunk before or after the one asked for."""
 

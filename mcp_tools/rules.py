@@ -211,6 +211,17 @@ def _kinds(path: str, language: str, category: str) -> tuple[str, ...]:
     return tuple(kinds)
 
 
+@lru_cache(maxsize=16_384)
+def kind(path: str, language: str) -> int:
+    """Return 0 for code, 1 for tests and examples, 2 for data, 3 for documents: the order of an exact search."""
+    category = languages.get(language).category
+    if category == "docs" or _ASIDE["doc"].search(path):
+        return 3
+    if _ASIDE["test"].search(path) or _ASIDE["example"].search(path):
+        return 1
+    return 0 if category == "code" else 2
+
+
 @lru_cache(maxsize=1_024)
 def _is_prose(language: str) -> bool:
     return languages.get(language).category == "docs"

@@ -27,7 +27,7 @@ from flows import urls
 from flows.errors import GitstrataError, Interrupted
 from flows.settings import Settings
 from mcp_tools.index import Index
-from mcp_tools.results import ChunkResult, SearchResult, StatusResult
+from mcp_tools.results import ChunkResult, CodeResult, SearchResult, StatusResult
 
 log = logging.getLogger("gitstrata")
 
@@ -35,11 +35,13 @@ INSTRUCTIONS = """\
 gitstrata holds whole git repositories at a published commit, cut into files, classes, methods and blocks.
 - code_search: find code when you know what it does but not what it is called or where it is, across one or many
   repositories, also ones that are not checked out here. Use words or identifiers; read the hits with get_chunk.
+- search_code: every line that holds a text or matches a regular expression (RE2), with exact totals; definitions first;
+  a full name such as Class.method finds its definition; an empty pattern with paths lists files.
 - get_chunk: the code of a row (its source_id or url), with its neighbours, or widened to its class or file.
 - find_related: code that resembles a row, elsewhere.
 - index_status: which commit is indexed, whether it is current, and which files were left out and why.
-Plain grep in your working tree is better for uncommitted changes and for every occurrence of an exact string in files
-that you have checked out: the index shows commits, not edits."""
+Plain grep in your working tree is better for uncommitted changes in files that you have checked out: the index shows
+commits, not edits."""
 
 READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
@@ -102,8 +104,8 @@ def build_server(index: Index) -> Server:
     ) -> Annotated[CallToolResult, SearchResult]:
         """Find code by what it does (or by identifiers) across indexed repositories, at a published commit.
 
-        Use it when you do not know the name or place of what you look for. For every occurrence of an exact string in
-        a working tree that you have at hand, plain grep is better. Read a hit with get_chunk.
+        Use it when you do not know the name or place of what you look for. For every occurrence of an exact string use
+        search_code, or plain grep in a working tree that you have at hand. Read a hit with get_chunk.
         """
         from mcp_tools import code_search as tool
         from mcp_tools import render
@@ -122,6 +124,50 @@ def build_server(index: Index) -> Server:
                 cursor=cursor,
             )
         return _result(answer, render.search_text(answer))
+
+    @server.tool(annotations=READ_ONLY, title="Search code by exact text or regular expression")
+    @_described
+    def search_code(
+        pattern: Annotated[
+            str, Field(description="RE2 regular expression, or text with literal; empty lists paths")
+        ] = "",
+        limit: Annotated[int, Field(description="Rows to return, 1 to 50")] = 10,
+        repo: Repo = "",
+        project: Annotated[str, Field(description="Project (a named set of repositories); empty for all")] = "",
+        branch: Branch = "",
+        paths: Annotated[
+            list[str], Field(description="Globs from the repository root, e.g. src, *.py, !tests; ! excludes")
+        ] = [],  # noqa: B006
+        languages: Annotated[list[str], Field(description="Only these, e.g. python, go, markdown")] = [],  # noqa: B006
+        literal: Annotated[bool, Field(description="Take the pattern as text, not as an expression")] = False,
+        ignore_case: Annotated[bool, Field(description="Take upper and lower case as one")] = False,
+        multiline: Annotated[bool, Field(description="Let matches span lines; they count where they begin")] = False,
+        cursor: Annotated[str, Field(description="next_cursor of an earlier answer, for more rows")] = "",
+    ) -> Annotated[CallToolResult, CodeResult]:
+        """Find every line with a text or regular expression, at a published commit: definitions first, exact totals.
+
+        Rows are methods, classes or files with their first matching lines. A full name such as Class.method finds its
+        definition. Plain grep is better for uncommitted changes in a working tree that you have at hand.
+        """
+        from mcp_tools import render
+        from mcp_tools import search_code as tool
+
+        with _reported():
+            answer = tool.search_code(
+                index,
+                pattern,
+                limit=limit,
+                repo=repo,
+                project=project,
+                branch=branch,
+                paths=paths,
+                languages=languages,
+                literal=literal,
+                ignore_case=ignore_case,
+                multiline=multiline,
+                cursor=cursor,
+            )
+        return _result(answer, render.code_text(answer))
 
     @server.tool(annotations=READ_ONLY, title="Read the code behind a hit")
     @_described

@@ -261,9 +261,9 @@ class Loader:
         copy_rows(
             self.connection,
             "file",
-            ["int4", "bytea", "text", "text", "text", "text", "text", "int8"],
+            ["int4", "bytea", "text", "text", "text", "text", "text", "int8", "text"],
             (
-                (branch_id, cut_id.to_bytes(16, "big"), path, "100644", oid, language, None, cut_id)
+                (branch_id, cut_id.to_bytes(16, "big"), path, "100644", oid, language, None, cut_id, "")
                 for oid, (_, cut_id, path, language, _) in zip(oids, files, strict=True)
             ),
         )

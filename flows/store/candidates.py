@@ -181,9 +181,11 @@ def count_files(connection: Connection, filters: Filters) -> int:
     return _files(connection, filters, 0)[0]
 
 
-def where_file(filters: Filters) -> sql.Composed:
-    """Return the condition on a file ``f`` of the scope."""
-    clauses: list[sql.Composable] = [sql.SQL("f.branch_id = any(%(branches)s::int[])"), sql.SQL("f.cut_id is not null")]
+def where_file(filters: Filters, *, skipped: bool = False) -> sql.Composed:
+    """Return the condition on a file ``f`` of the scope; skipped files only if asked."""
+    clauses: list[sql.Composable] = [sql.SQL("f.branch_id = any(%(branches)s::int[])")]
+    if not skipped:
+        clauses.append(sql.SQL("f.cut_id is not null"))
     if filters.languages:
         clauses.append(sql.SQL("f.language = any(%(languages)s)"))
     if filters.include:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MIGRATIONS = Path(__file__).parent / "migrations"
 OLDEST_SERVER = 150000
 OLDEST_VECTOR = (0, 8)
+# Extension -> what it is called, and what to install. pg_trgm needs no superuser, only the right to create.
+EXTENSIONS = {"vector": ("pgvector", "pgvector 0.8 or newer"), "pg_trgm": ("pg_trgm", "PostgreSQL's contrib modules")}
 _MIGRATION_LOCK = 7_242_001  # key of pg_advisory_lock
 
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -99,7 +101,7 @@ def open_database(settings: Settings, *, upgrade: bool = False) -> Database:
     The embedded server and an empty database are migrated at once; a team's database only with ``upgrade``.
 
     Raises:
-        DatabaseError: unreachable, too old, or without pgvector.
+        DatabaseError: unreachable, too old, or without pgvector or pg_trgm.
         SchemaMismatch: the schema is newer than this program, or older and not ours to change.
     """
     database = _open(settings)
@@ -128,27 +130,27 @@ def _open(settings: Settings) -> Database:
 def _check_server(connection: Connection, where: str) -> None:
     if connection.info.server_version < OLDEST_SERVER:
         raise DatabaseError(f"{where} is PostgreSQL {connection.info.server_version // 10000}: 15 or newer is needed")
-    version = _vector_version(connection)
-    if version is None:
-        _create_extension(connection, where)
-        version = _vector_version(connection)
-    if version is None or version < OLDEST_VECTOR:
+    for extension in EXTENSIONS:
+        if _version_of(connection, extension) is None:
+            _create_extension(connection, extension, where)
+    if (_version_of(connection, "vector") or ()) < OLDEST_VECTOR:
         raise DatabaseError(f"{where} has pgvector older than 0.8: run ALTER EXTENSION vector UPDATE there")
 
 
-def _vector_version(connection: Connection) -> tuple[int, ...] | None:
-    row = connection.execute("select extversion from pg_extension where extname = 'vector'").fetchone()
+def _version_of(connection: Connection, extension: str) -> tuple[int, ...] | None:
+    row = connection.execute("select extversion from pg_extension where extname = %s", [extension]).fetchone()
     return tuple(int(part) for part in row[0].split(".")[:2]) if row else None
 
 
-def _create_extension(connection: Connection, where: str) -> None:
-    if not connection.execute("select 1 from pg_available_extensions where name = 'vector'").fetchone():
-        raise DatabaseError(f"{where} has no pgvector: install pgvector 0.8 or newer on that server")
+def _create_extension(connection: Connection, extension: str, where: str) -> None:
+    title, source = EXTENSIONS[extension]
+    if not connection.execute("select 1 from pg_available_extensions where name = %s", [extension]).fetchone():
+        raise DatabaseError(f"{where} has no {title}: install {source} on that server")
     try:
-        connection.execute("create extension if not exists vector")
+        connection.execute(sql.SQL("create extension if not exists {}").format(sql.Identifier(extension)))
     except psycopg.errors.InsufficientPrivilege as error:
-        command = "CREATE EXTENSION vector;"
-        raise DatabaseError(f"{where} lacks pgvector: its administrator must run {command} in that database") from error
+        command = f"CREATE EXTENSION {extension};"
+        raise DatabaseError(f"{where} lacks {title}: its administrator must run {command} in that database") from error
     except psycopg.errors.UniqueViolation:
         pass  # another process created it at the same moment
 

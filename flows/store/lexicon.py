@@ -34,7 +34,8 @@ def refresh_if_moved(connection: Connection, model: Model, *, force: bool = Fals
     with connection.transaction():
         if connection.execute("select pg_try_advisory_xact_lock(%s)", [_REFRESH_LOCK]).fetchone() != (True,):
             return False  # another run is at it
-        connection.execute(sql.SQL("analyze file, cut, chunk, lex, {}, {}").format(model.vectors, model.members))
+        tables = "analyze file, blob, cut, symbol, chunk, lex, {}, {}"
+        connection.execute(sql.SQL(tables).format(model.vectors, model.members))
         _refresh(connection)
     return True
 

@@ -15,7 +15,7 @@ from flows.store.read import Filters, Hit
 MAX_DEFINITIONS = 50
 MAX_FILES = 40
 MAX_CHUNKS = 200  # of a file, its first ones: a file of thousands of chunks says by them what it is about
-_SPELT = "lower(translate(substring(s.name from '[^.]*$'), '_$-', ''))"  # as index symbol_last has it
+_SPELT = "lower(translate(substring(s.name from '[^.]*$'), '_$-', ''))"  # as index symbol_spelt has it
 
 
 def definitions(connection: Connection, filters: Filters, names: Collection[str], exact: str = "") -> list[Hit]:

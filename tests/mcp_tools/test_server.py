@@ -22,7 +22,7 @@ from psycopg.conninfo import make_conninfo
 from flows.settings import Settings
 from tests.mcp_tools.conftest import Client, connected, embedded, environment, text_of
 
-TOOLS = ["code_search", "get_chunk", "find_related", "index_status"]
+TOOLS = ["code_search", "search_code", "get_chunk", "find_related", "index_status"]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_input_schemas_suit_every_provider(client: Client) -> None:
         assert schema["type"] == "object" and schema["additionalProperties"] is False
         assert not re.search(r'"(anyOf|oneOf|allOf|null|\$ref|\$defs)"', json.dumps(schema))
         for name, parameter in schema["properties"].items():
-            assert parameter["type"] in ("string", "integer", "array"), name
+            assert parameter["type"] in ("string", "integer", "array", "boolean"), name
             assert len(parameter["description"]) > 10, name
             assert ("default" in parameter) == (name not in schema.get("required", [])), name
         jsonschema.Draft202012Validator.check_schema(schema)
@@ -92,6 +92,10 @@ def test_structured_content_fits_its_schema_and_the_text_has_its_facts(client: C
     calls: list[tuple[str, dict[str, object]]] = [
         ("code_search", {"query": "how long to wait before a request is sent again", "limit": 3}),
         ("code_search", {"query": "retry", "paths": ["nowhere"]}),
+        ("search_code", {"pattern": "retry", "limit": 4}),
+        ("search_code", {"pattern": "RetryPolicy.wait"}),
+        ("search_code", {"pattern": "no such text", "repo": "acme/http"}),
+        ("search_code", {"paths": ["src", "*.png"]}),
         ("get_chunk", {"source_id": "src/retry.py#RetryPolicy.wait"}),
         ("get_chunk", {"source_id": "src/retry.py", "max_chars": 20}),
         ("index_status", {}),
@@ -121,7 +125,7 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 def shown(key: str, value: Any) -> str:
     """Return what must stand in the text for a value of the structured content."""
     if isinstance(value, bool):
-        return "truncated" if value else ""
+        return ("exact" if key == "exact" else "truncated") if value else ""
     if isinstance(value, float):
         return f"{value:g}"
     if key in ("commit", "head"):
@@ -181,9 +185,13 @@ def test_a_question_and_its_code(client: Client) -> None:
         ("code_search", {"query": "x", "limit": 10**30}, "limit"),
         ("code_search", {"query": "x", "repo": "acme/htp"}, "unknown repo 'acme/htp': did you mean 'acme/http'"),
         ("code_search", {"query": "x\0", "repo": "\0"}, "cannot be looked up"),
+        ("search_code", {"pattern": "a(b"}, "no regular expression at character 2: missing"),
+        ("search_code", {"query": "x"}, "unknown argument 'query': Valid arguments: pattern"),
+        ("search_code", {}, "the pattern is empty: .* or paths to list files"),
+        ("search_code", {"pattern": "x", "regex": True}, "unknown argument 'regex'"),
         ("get_chunk", {"source_id": "../../etc/passwd"}, "is no source_id"),
         ("get_chunk", {"source_id": "src/retry.py#nope"}, r"no 'nope' in src/retry\.py; it has: RetryPolicy"),
-        ("search_everything", {}, "unknown tool 'search_everything': there are code_search, get_chunk"),
+        ("search_everything", {}, "unknown tool 'search_everything': there are code_search, search_code, get_chunk"),
     ],
 )
 def test_a_mistake_is_one_line_that_says_what_to_do(

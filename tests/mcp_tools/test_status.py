@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from flows.errors import EmbedderError, UsageError
-from flows.store import repos, runs
+from flows.store import read, repos, runs
 from flows.store.connect import Database
 from mcp_tools import render
 from mcp_tools.index import Index
@@ -89,7 +89,7 @@ def test_an_unknown_head_is_not_stale(index: Indexer, reader: Index, repo: Repo)
 
 def branches(database: Database) -> list[render.BranchInfo]:
     with database.connect() as connection:
-        return render.read.branches(connection)
+        return read.branches(connection)
 
 
 def test_a_failed_run_shows_its_error_and_the_old_commit(index: Indexer, reader: Index, repo: Repo) -> None:

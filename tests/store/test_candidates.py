@@ -17,6 +17,7 @@ from pgvector.psycopg import register_vector
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from flows.embed.shelf import Shelf
 from flows.store import candidates, lexicon, members, vector_index
 from flows.store.candidates import Way
 from flows.store.connect import Connection, Database, copy_rows
@@ -47,8 +48,8 @@ def large(server: str) -> Iterator[Database]:
         admin.execute("create database large template template_gitstrata")
     database = Database(make_conninfo(server, dbname="large"))
     with database.connect() as connection:
-        fill(connection, use_model(connection, Wide()))
-        model = use_model(connection, Wide())
+        fill(connection, use_model(connection, Shelf(loaded=Wide())))
+        model = use_model(connection, Shelf(loaded=Wide()))
         assert vector_index.build_if_large(database, model, lambda *_: None, from_rows=1_000)
         lexicon.refresh_if_moved(connection, model, force=True)
         connection.execute("vacuum (analyze)")
@@ -85,10 +86,10 @@ def fill(connection: Connection, model: Model) -> None:
     )
     rows = (
         (branch_of(n), n.to_bytes(16, "big"), f"src/f{n}.py" if n != 77 else "only/here.c", "100644", str(n),
-         language(n), None, n)
+         language(n), None, n, "")
         for n in range(1, files + 1)
     )  # fmt: skip
-    copy_rows(connection, "file", ["int4", "bytea", "text", "text", "text", "text", "text", "int8"], rows)
+    copy_rows(connection, "file", ["int4", "bytea", "text", "text", "text", "text", "text", "int8", "text"], rows)
     chance = np.random.default_rng(1)
     centres = chance.normal(size=(200, DIMENSION))
     vectors = centres[chance.integers(0, 200, ROWS)] + chance.normal(scale=0.6, size=(ROWS, DIMENSION))
@@ -135,7 +136,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_filters_lose_nothing(large: Database, small_limits: None, filters: Filters, way: Way) -> None:
     chance = np.random.default_rng(2)
     with large.connect() as connection:
-        model = use_model(connection, Wide())
+        model = use_model(connection, Shelf(loaded=Wide()))
         assert candidates.measure(connection, model, filters).way is way
         found = []
         for _ in range(12):
@@ -162,7 +163,7 @@ def exact(connection: Connection, model: Model, filters: Filters, vector: Any) -
 def test_one_file_in_all_is_found(large: Database, small_limits: None) -> None:
     filters = Filters(ALL, include=("^only/here\\.c$",), likely=("only/here.c%",))
     with large.connect() as connection, connection.transaction():
-        model = use_model(connection, Wide())
+        model = use_model(connection, Shelf(loaded=Wide()))
         vector = np.random.default_rng(3).normal(size=DIMENSION)
         hits = candidates.candidates(connection, model, filters, "common", vector.astype(np.float32), 200)
     assert {hit.path for hit in hits} == {"only/here.c"} and len(hits) == CHUNKS
@@ -175,7 +176,7 @@ def test_plans_read_no_large_table_from_end_to_end(
 ) -> None:
     with large.connect() as connection, connection.transaction():
         connection.execute("set local max_parallel_workers_per_gather = 0")
-        model = use_model(connection, Wide())
+        model = use_model(connection, Shelf(loaded=Wide()))
         plan = explain(connection, model, filters, monkeypatch)
     large_tables = {"chunk", "text", "lex", model.vectors_name} | (
         {model.members_name} if way is not Way.SCAN else set()

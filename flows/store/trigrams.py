@@ -1,0 +1,91 @@
+"""What the trigram index sees of a text, and which trigrams a text must have to hold a string.
+
+The index has the trigrams of words as pg_trgm makes them, over a folded text: ASCII in lower case, punctuation read as
+digits. Three characters of a word in a row are a trigram; so are two blanks with its first character, a blank with its
+first two, and its last two with a blank. Characters beyond ASCII are never asked for: what pg_trgm makes of them
+depends on the database's locale.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from flows.store.connect import Connection
+
+PUNCTUATION = "_-+*/=<>(){}[].,;:!?&|^%$#@~`'\"\\"
+DIGITS = "01234567890123456789012345678901"
+# Letters beyond ASCII that a search without case takes for ASCII: the long s and the Kelvin sign.
+_VARIANTS = {"ſ": "s", "\u212a": "k"}
+EDGE = " "  # of a word: white space, a control character, or an end of the text
+
+_FROM, _TO = PUNCTUATION + "".join(_VARIANTS), DIGITS + "".join(_VARIANTS.values())
+# Written as in the migration, since only the very same expression uses the index; %% since it stands beside parameters.
+_QUOTED = _FROM.replace("'", "''").replace("%", "%%")
+EXPRESSION = sql.SQL(f"""show_trgm(translate(lower(body collate "C"), '{_QUOTED}', '{_TO}'))""")
+_FOLDED = dict(zip(PUNCTUATION, DIGITS, strict=True)) | _VARIANTS
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+def fold(character: str) -> str:
+    """Return how a character is indexed: a letter or digit, EDGE, or "" for what must not be asked for."""
+    if character in _FOLDED:
+        return _FOLDED[character]
+    if not character.isascii():
+        return ""
+    return character.lower() if character.isalnum() else EDGE
+
+
+def trigrams(folded: str) -> frozenset[str]:
+    """Return the trigrams of every text that holds ``folded``; what stands before and after it is unknown."""
+    found: set[str] = set()
+    for word in _WORD.finditer(folded):
+        padded = ("  " if word.start() else "") + word.group() + (" " if word.end() < len(folded) else "")
+        found.update(padded[i : i + 3] for i in range(len(padded) - 2))
+    return frozenset(found)
+
+
+def settle(connection: Connection) -> None:
+    """Merge what runs added to the index, which searches must otherwise go through one by one."""
+    with contextlib.suppress(psycopg.errors.InsufficientPrivilege):  # not ours: autovacuum does it, sooner or later
+        connection.execute("select gin_clean_pending_list('blob_trigram'::regclass)")
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a text needs to be looked at: all of ``grams``, and one alternative of each group in ``either``."""
+
+    grams: frozenset[str] = frozenset()
+    either: tuple[tuple[Need, ...], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.grams or self.either)
+
+    def __and__(self, other: Need) -> Need:
+        groups = dict.fromkeys((*self.either, *other.either))
+        return Need(self.grams | other.grams, tuple(groups))
+
+    @property
+    def size(self) -> int:
+        """Count the conditions."""
+        return bool(self.grams) + sum(need.size for group in self.either for need in group)
+
+    def met_by(self, grams: frozenset[str]) -> bool:
+        """Say whether a text with these trigrams is looked at."""
+        return self.grams <= grams and all(any(need.met_by(grams) for need in group) for group in self.either)
+
+
+NOTHING = Need()
+
+
+def one_of(needs: Iterable[Need]) -> Need:
+    """Return the need for one of several: nothing, if one of them needs nothing."""
+    different = tuple(dict.fromkeys(needs))
+    if not different or not all(different):
+        return NOTHING
+    return different[0] if len(different) == 1 else Need(either=(different,))
