@@ -32,12 +32,6 @@ FEW = {"half": 2, "tenth": 10, "hundredth": 100, "thousandth": 1000}  # language
 CHUNKS = 4  # a file
 
 
-class Wide(StubEmbedder):
-    """Only its dimension counts here: the vectors are made up."""
-
-    dimension = DIMENSION
-
-
 def language(number: int) -> str:
     return next((name for name, n in reversed(FEW.items()) if number % n == 1), "python")
 
@@ -48,8 +42,8 @@ def large(server: str) -> Iterator[Database]:
         admin.execute("create database large template template_gitstrata")
     database = Database(make_conninfo(server, dbname="large"))
     with database.connect() as connection:
-        fill(connection, use_model(connection, Shelf(loaded=Wide())))
-        model = use_model(connection, Shelf(loaded=Wide()))
+        fill(connection, use_model(connection, Shelf(loaded=StubEmbedder(dimension=DIMENSION))))
+        model = use_model(connection, Shelf(loaded=StubEmbedder(dimension=DIMENSION)))
         assert vector_index.build_if_large(database, model, lambda *_: None, from_rows=1_000)
         lexicon.refresh_if_moved(connection, model, force=True)
         connection.execute("vacuum (analyze)")
@@ -136,7 +130,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_filters_lose_nothing(large: Database, small_limits: None, filters: Filters, way: Way) -> None:
     chance = np.random.default_rng(2)
     with large.connect() as connection:
-        model = use_model(connection, Shelf(loaded=Wide()))
+        model = use_model(connection, Shelf(loaded=StubEmbedder(dimension=DIMENSION)))
         assert candidates.measure(connection, model, filters).way is way
         found = []
         for _ in range(12):
@@ -163,7 +157,7 @@ def exact(connection: Connection, model: Model, filters: Filters, vector: Any) -
 def test_one_file_in_all_is_found(large: Database, small_limits: None) -> None:
     filters = Filters(ALL, include=("^only/here\\.c$",), likely=("only/here.c%",))
     with large.connect() as connection, connection.transaction():
-        model = use_model(connection, Shelf(loaded=Wide()))
+        model = use_model(connection, Shelf(loaded=StubEmbedder(dimension=DIMENSION)))
         vector = np.random.default_rng(3).normal(size=DIMENSION)
         hits = candidates.candidates(connection, model, filters, "common", vector.astype(np.float32), 200)
     assert {hit.path for hit in hits} == {"only/here.c"} and len(hits) == CHUNKS
@@ -176,7 +170,7 @@ def test_plans_read_no_large_table_from_end_to_end(
 ) -> None:
     with large.connect() as connection, connection.transaction():
         connection.execute("set local max_parallel_workers_per_gather = 0")
-        model = use_model(connection, Shelf(loaded=Wide()))
+        model = use_model(connection, Shelf(loaded=StubEmbedder(dimension=DIMENSION)))
         plan = explain(connection, model, filters, monkeypatch)
     large_tables = {"chunk", "text", "lex", model.vectors_name} | (
         {model.members_name} if way is not Way.SCAN else set()
