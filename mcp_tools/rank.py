@@ -38,9 +38,8 @@ def rank(hits: Iterable[Hit], question: Question, likeness: Mapping[int, float] 
     """
     fused = fuse(hits, likeness or {})
     weighed = [Ranked(row.hit, row.score * rules.factor(row.hit, question)) for row in one_place_a_text(fused)]
-    apart = drop_overlaps(sorted(weighed, key=_order))
-    coherent = cohere(apart, COHERENCE_OF_NAMES if question.is_identifier else COHERENCE)
-    return saturate_files(sorted(coherent, key=_order))
+    coherent = cohere(sorted(weighed, key=_order), COHERENCE_OF_NAMES if question.is_identifier else COHERENCE)
+    return saturate_files(drop_overlaps(sorted(coherent, key=_order)))
 
 
 def add_named(hits: Iterable[Hit], named: Iterable[Hit]) -> list[Hit]:
@@ -104,7 +103,10 @@ def drop_overlaps(rows: Sequence[Ranked]) -> list[Ranked]:
 
 
 def cohere(rows: Sequence[Ranked], share: float = COHERENCE) -> list[Ranked]:
-    """Add to each file's best row a share of its next best ones: a file that answers in several places is the place."""
+    """Add to each file's best row a share of its next best ones: a file that answers in several places is the place.
+
+    Rows that share lines count, too: a method, its class and its file that all answer say more than the method alone.
+    """
     files: dict[tuple[int, str], list[float]] = {}
     for row in rows:
         files.setdefault((row.hit.branch_id, row.hit.path), []).append(row.score)

@@ -43,7 +43,6 @@ WITHOUT: dict[str, dict[str, Any]] = {  # name of what is left out -> attributes
     "files as a whole": {"WEIGHTS": {**rank.WEIGHTS, "file": 0.0}},
     "coherence": {"COHERENCE": 0.0, "COHERENCE_OF_NAMES": 0.0},
     "saturation": {"FILE_DECAY": 1.0},
-    "overlaps": {"drop_overlaps": list},
     **{f"rule {name}": {name: lambda _hit, _question: 1.0} for name in ONE},
     "all rules": {"factor": lambda _hit, _question: 1.0},
 }
