@@ -17,7 +17,7 @@ from flows import settings as settings_module
 from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
-from mcp_tools import cli_explain, cli_sync
+from mcp_tools import cli_cases, cli_explain, cli_sync
 from mcp_tools.summary import printable, summary
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ db = typer.Typer(no_args_is_help=True, help="Look after the database.")
 app.add_typer(db, name="db")
 cli_sync.register(app)
 cli_explain.register(app)
+cli_cases.register(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
 RepoOption = Annotated[str, typer.Option("--repo", "-r", help="Only this repository.")]
@@ -234,11 +235,16 @@ def status(repo: RepoOption = "", as_json: Json = False) -> None:
 
 
 @app.command()
-def serve() -> None:
+def serve(
+    toolsets: Annotated[
+        str, typer.Option("--toolsets", help="Tools to offer, separated by commas: code, cases, cerebrum.")
+    ] = "code,cases",
+) -> None:
     """Serve agents over MCP on standard input and output."""
+    from mcp_tools.server import parse_toolsets
     from mcp_tools.server import serve as run
 
-    run(settings_module.load())
+    run(settings_module.load(), parse_toolsets(toolsets))
 
 
 @db.command("upgrade")

@@ -54,13 +54,26 @@ class Index:
             DatabaseError: the database cannot be reached, or a statement took too long.
             UsageError: the block asked for text that Postgres cannot hold, or for a pattern that it cannot read.
         """
-        import psycopg
-
         from flows.store import read
 
+        with self._told(), self._checked_out() as connection, read.snapshot(connection):
+            yield connection
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Give a connection in a transaction that may write; raises what :meth:`snapshot` does."""
+        from flows.store import read
+
+        with self._told(), self._checked_out() as connection, read.transaction(connection):
+            yield connection
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what the database raises into errors of ours."""
+        import psycopg
+
         try:
-            with self._checked_out() as connection, read.snapshot(connection):
-                yield connection
+            yield
         except psycopg.errors.QueryCanceled as error:
             raise DatabaseError(
                 f"the query took longer than {STATEMENT_SECONDS} s: narrow it by repo, paths or languages"
