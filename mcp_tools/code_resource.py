@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcp_tools.index import Index
 
 TEMPLATE = "code://{repo}/{commit}/{+path}{?start,end}"
+FORM = "code://repo/commit/path"  # in errors: what follows a ? there is taken for a secret
 MAX_CHARS = 40_000
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
@@ -64,10 +65,10 @@ def read_code(index: Index, repo: str, commit: str, path: str, *, start: str = "
     from mcp_tools import scope
 
     if not path or path.startswith("/") or ".." in path.split("/"):
-        raise UsageError(f"{path!r} is no path from the repository's root: use {TEMPLATE}")
+        raise UsageError(f"{path!r} is no path from the repository's root: use {FORM}")
     if not _COMMIT.fullmatch(commit):
         raise UsageError(
-            f"{commit!r} is no commit: use {TEMPLATE}, with 7 or more hex digits, and / in the repository's name as %2F"
+            f"{commit!r} is no commit: use {FORM}, with 7 or more hex digits, and / in the repository's name as %2F"
         )
     first, last = _number("start", start), _number("end", end)
     with index.snapshot() as connection:

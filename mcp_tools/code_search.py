@@ -86,6 +86,9 @@ def code_search(
         lines = _best_lines(connection, page, query)
         note = moved or (render.nothing(connection, where) if not ranked else "")
     rows = render.fitting([_row(row, where, lines) for row in page])
+    for row, shown in zip(page, rows, strict=False):  # a page may be cut short
+        info = where.branch(row.hit.branch_id)
+        index.seen.give(info.branch_id, shown.url, row.hit.cut_id, info.commit_sha)
     end = start + len(rows)
     return SearchResult(
         result=rows,

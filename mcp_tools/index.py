@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from flows.errors import DatabaseError, EmbedderError, SchemaMismatch, UsageError
 from flows.settings import Settings
+from mcp_tools.seen import Seen
 
 if TYPE_CHECKING:
     import psycopg_pool
@@ -33,6 +34,7 @@ class Index:
         self._pool: psycopg_pool.ConnectionPool[Connection] | None = None
         self._embedder_lock = threading.Lock()  # the model needs no database, nor the database a model
         self._embedder = embedder  # None = the configured one, loaded when first asked
+        self.seen = Seen()
 
     def __enter__(self) -> Index:
         return self

@@ -218,7 +218,7 @@ def loop_text(answer: LoopResult) -> str:
     end = "converged" if answer.converged else "not converged"
     runs = ", ".join(f"{action} {len(list(group))} times" for action, group in itertools.groupby(answer.action_history))
     return (
-        f"{answer.status}: {end} after {answer.steps} steps, final_free_energy {answer.final_free_energy:g}; "
+        f"{answer.status}: {end} after {answer.steps} steps, final_free_energy {answer.final_free_energy}; "
         f"action_history: {runs}"
     )
 
