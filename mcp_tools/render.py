@@ -184,7 +184,7 @@ def _branch_lines(branch: BranchStatus) -> list[str]:
 
 def repos_text(answer: ReposResult) -> str:
     """Return the text form of list_repos' answer."""
-    lines = [f"{len(answer.result)} of {answer.total} repositories"] if answer.total else []
+    lines = [f"{len(answer.result)} of {answer.total} repositories"]
     lines += [_repo_text(info) for info in answer.result]
     if answer.note:
         lines.append(answer.note)

@@ -20,7 +20,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
 
 from flows import urls
@@ -55,6 +55,14 @@ Branch = Annotated[str, Field(description="Branch or tag; empty for each reposit
 class Server(MCPServer[None]):
     """An MCPServer that names the nearest valid argument instead of ignoring or dumping an unknown one."""
 
+    _listed: list[Tool] | None = None
+
+    async def list_tools(self) -> list[Tool]:
+        """Return the tools without the titles of parameters, which say their names again."""
+        if self._listed is None:
+            self._listed = [_untitled(tool) for tool in await super().list_tools()]
+        return self._listed
+
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
         """Call a tool; errors take the form that the tool's users expect."""
         try:
@@ -79,11 +87,26 @@ class Server(MCPServer[None]):
             raise
 
 
+def _untitled(tool: Tool) -> Tool:
+    schemas = {"input_schema": _without_titles(tool.input_schema), "output_schema": _without_titles(tool.output_schema)}
+    return tool.model_copy(update=schemas)
+
+
+def _without_titles(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_titles(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: part for key, part in schema.items() if key != "title" or not isinstance(part, str)}
+    return {key: _without_titles(part) for key, part in kept.items()}
+
+
 def check_arguments(arguments: dict[str, Any], valid: list[str]) -> None:
     """Raise ToolError for an argument that the tool does not have."""
     for name in arguments:
         if name not in valid:
-            nearest = difflib.get_close_matches(name, valid, 1, 0.5)
+            longer = [other for other in valid if name and other.startswith(name)]
+            nearest = difflib.get_close_matches(name, valid, 1, 0.5) or longer
             hint = f"did you mean {nearest[0]!r}? " if nearest else ""
             raise ToolError(f"unknown argument {name!r}: {hint}Valid arguments: {', '.join(valid)}")
 
