@@ -107,10 +107,13 @@ def _embedder(index: Index) -> Embedder:
 
 def _refresh(index: Index, project: str) -> str:
     """Make the vectors that notes lack, for some seconds at most; return what is to be said of the rest."""
-    with index.transaction() as connection:
-        cases.refresh_terms(connection)
     deadline = time.monotonic() + REFRESH_SECONDS
     try:
+        with index.snapshot() as connection:
+            old = cases.has_old_terms(connection, project)
+        if old:
+            with index.transaction() as connection:
+                cases.refresh_terms(connection, project)
         embedder = _embedder(index)
         while True:
             with index.snapshot() as connection:
@@ -119,8 +122,8 @@ def _refresh(index: Index, project: str) -> str:
                 return ""
             if time.monotonic() > deadline:
                 return "the model is new: some cases are found by words only until later queries have embedded them"
-    except (EmbedderError, UsageError):
-        return ""  # the query's own vector meets the same error, which is then said
+    except GitstrataError as error:  # a database that takes nothing, say; what is there can be searched
+        return f"some cases may be found by words only: {error}"
 
 
 def _embed(index: Index, embedder: Embedder, notes: list[Note]) -> int:

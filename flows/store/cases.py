@@ -97,9 +97,17 @@ def _terms(text: str) -> list[str]:
     return sorted(set(words.words(text)))
 
 
-def refresh_terms(connection: Connection) -> None:
-    """Make the words of notes again that another version of this program wrote."""
-    rows = connection.execute(f"select {_COLUMNS} from case_note where words_version <> %s", [words.WORDS_VERSION])
+def has_old_terms(connection: Connection, project: str) -> bool:
+    """Say whether another version of this program wrote the words of some notes."""
+    query = "select exists (select 1 from case_note where project = %s and words_version <> %s)"
+    return connection.execute(query, [project, words.WORDS_VERSION]).fetchone() == (True,)
+
+
+def refresh_terms(connection: Connection, project: str) -> None:
+    """Make the words of these notes again."""
+    rows = connection.execute(
+        f"select {_COLUMNS} from case_note where project = %s and words_version <> %s", [project, words.WORDS_VERSION]
+    )
     for note in [Note(*row) for row in rows]:
         connection.execute(
             "update case_note set terms = %s, words_version = %s where case_id = %s",

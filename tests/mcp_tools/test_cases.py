@@ -205,6 +205,18 @@ def test_a_text_without_a_usable_vector_is_found_by_words(
     assert rows(database, "select count(*) from case_vector") == [(0,)]
 
 
+def test_a_database_that_takes_no_vectors_is_searched_by_words(reader: Index, database: Database) -> None:
+    with database.connect() as connection:
+        connection.execute(
+            "create function refuse() returns trigger language plpgsql as $$ begin raise 'full'; end $$;"
+            "create trigger refuse before insert on case_vector execute function refuse()"
+        )
+    stored = fill(reader)  # the notes themselves are stored
+    answer = query_knowledge_base(reader, "flaky midnight")
+    assert answer.results[0].id == stored["clock"]
+    assert answer.message == "some cases may be found by words only: the database failed: full"
+
+
 def test_a_big_case_base_is_searched_quickly_and_whole(reader: Index) -> None:
     with reader.transaction() as connection:
         connection.execute(

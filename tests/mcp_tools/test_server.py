@@ -23,7 +23,7 @@ from flows.errors import UsageError
 from flows.settings import Settings
 from mcp_tools.index import Index
 from mcp_tools.server import parse_toolsets
-from tests.mcp_tools.conftest import Client, connected, embedded, environment, in_memory, text_of
+from tests.mcp_tools.conftest import ROOT, Client, connected, embedded, environment, in_memory, text_of
 
 TOOLS = ["code_search", "get_chunk", "list_repos", "index_status", "query_knowledge_base", "add_case_reference"]
 LOOP = "cerebrum_run_free_energy_loop"
@@ -73,6 +73,14 @@ def test_what_a_client_is_told_is_pinned(library: Index, golden: Callable[[str, 
     with in_memory(library, "code", "cases", "cerebrum") as opened:
         tools = [tool.model_dump(by_alias=True, exclude_none=True) for tool in opened.tools()]
     golden("tools", json.dumps(tools, indent=1))
+
+
+def test_every_tool_and_parameter_is_documented(library: Index) -> None:
+    lines = (ROOT / "docs/agents.md").read_text().split("\n")
+    with in_memory(library, "code", "cases", "cerebrum") as opened:
+        for tool in opened.tools():
+            (line,) = [line for line in lines if line.startswith(f"| `{tool.name}` ")]
+            assert not [name for name in tool.input_schema["properties"] if f"`{name}`" not in line]
 
 
 @pytest.mark.parametrize(
