@@ -158,3 +158,12 @@ def _fitting(found: list[Scored]) -> list[Scored]:
             break
         kept.append(scored)
     return kept
+
+
+def as_text(answer: CaseResult) -> str:
+    """Return the text form of query_knowledge_base's answer."""
+    lines = [f"{answer.status}: count {answer.count}; {answer.message}"]
+    for n, case in enumerate(answer.results, 1):
+        lines += [f"{n}. {case.id}, similarity_score {case.similarity_score:g}", f"features: {case.features}"]
+        lines.append(f"solution: {case.solution}")
+    return "\n".join(lines)

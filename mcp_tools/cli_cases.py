@@ -80,13 +80,12 @@ def query(
     as_json: Json = False,
 ) -> None:
     """Find notes by meaning and words."""
-    from mcp_tools import render
-    from mcp_tools.cases import query_knowledge_base
+    from mcp_tools.cases import as_text, query_knowledge_base
     from mcp_tools.index import Index
 
     with Index(settings_module.load()) as index:
         answer = query_knowledge_base(index, text, limit=limit, project=project)
-    print(json.dumps(answer.model_dump()) if as_json else printable(render.cases_text(answer)))
+    print(json.dumps(answer.model_dump()) if as_json else printable(as_text(answer)))
 
 
 @cases.command("delete")

@@ -236,13 +236,12 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """List the repositories of the index: branches, commit, size, languages and projects."""
-    from mcp_tools import render
     from mcp_tools.index import Index
-    from mcp_tools.repos import list_repos
+    from mcp_tools.repos import as_text, list_repos
 
     with Index(settings_module.load()) as index:
         answer = list_repos(index, name_contains=name_contains, project=project, cursor=cursor)
-    print(json.dumps(answer.model_dump()) if as_json else printable(render.repos_text(answer)))
+    print(json.dumps(answer.model_dump()) if as_json else printable(as_text(answer)))
 
 
 @repos.command("remove")

@@ -20,6 +20,7 @@ converges.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 
@@ -111,3 +112,13 @@ def _expected(nominal: float) -> float:
     """Return risk + ambiguity of a predicted state; the ambiguity is the same in both states."""
     risk = nominal * math.log(nominal / PREFERRED) + (1 - nominal) * math.log((1 - nominal) / (1 - PREFERRED))
     return risk - LIKELY * math.log(LIKELY) - (1 - LIKELY) * math.log(1 - LIKELY)
+
+
+def as_text(answer: LoopResult) -> str:
+    """Return the text form of the tool's answer."""
+    end = "converged" if answer.converged else "not converged"
+    runs = ", ".join(f"{action} {len(list(group))} times" for action, group in itertools.groupby(answer.action_history))
+    return (
+        f"{answer.status}: {end} after {answer.steps} steps, final_free_energy {answer.final_free_energy}; "
+        f"action_history: {runs}"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,17 +9,7 @@ from typing import TYPE_CHECKING
 
 from flows.store import read
 from flows.store.read import BranchInfo
-from mcp_tools.results import (
-    BranchStatus,
-    CaseResult,
-    ChunkResult,
-    LoopResult,
-    RepoInfo,
-    ReposResult,
-    Row,
-    SearchResult,
-    StatusResult,
-)
+from mcp_tools.results import BranchStatus, ChunkResult, Row, SearchResult, StatusResult
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
@@ -180,47 +169,6 @@ def _branch_lines(branch: BranchStatus) -> list[str]:
             f"computed, {run.vectors_reused} reused" + (f"; error: {run.error}" if run.error else "")
         )
     return lines
-
-
-def repos_text(answer: ReposResult) -> str:
-    """Return the text form of list_repos' answer."""
-    lines = [f"{len(answer.result)} of {answer.total} repositories"]
-    lines += [_repo_text(info) for info in answer.result]
-    if answer.note:
-        lines.append(answer.note)
-    if answer.next_cursor:
-        lines.append(f"next_cursor {answer.next_cursor}")
-    return clip("\n".join(lines))
-
-
-def _repo_text(info: RepoInfo) -> str:
-    if not info.branches:
-        head = f"{info.repo}: nothing published yet, 0 files, 0 chunks"
-    else:
-        head = (
-            f"{info.repo} ({', '.join(info.branches)}): commit {info.commit[:12]} indexed {info.indexed_at}, "
-            f"{info.files} files, {info.chunks} chunks; {_counts(info.languages)}"
-        )
-    return head + (f"; projects {', '.join(info.projects)}" if info.projects else "")
-
-
-def cases_text(answer: CaseResult) -> str:
-    """Return the text form of query_knowledge_base's answer."""
-    lines = [f"{answer.status}: count {answer.count}; {answer.message}"]
-    for n, case in enumerate(answer.results, 1):
-        lines += [f"{n}. {case.id}, similarity_score {case.similarity_score:g}", f"features: {case.features}"]
-        lines.append(f"solution: {case.solution}")
-    return "\n".join(lines)
-
-
-def loop_text(answer: LoopResult) -> str:
-    """Return the text form of cerebrum_run_free_energy_loop's answer."""
-    end = "converged" if answer.converged else "not converged"
-    runs = ", ".join(f"{action} {len(list(group))} times" for action, group in itertools.groupby(answer.action_history))
-    return (
-        f"{answer.status}: {end} after {answer.steps} steps, final_free_energy {answer.final_free_energy}; "
-        f"action_history: {runs}"
-    )
 
 
 def _counts(counts: dict[str, int]) -> str:

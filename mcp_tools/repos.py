@@ -70,3 +70,25 @@ def _info(item: Listed) -> RepoInfo:
         languages=item.languages,
         projects=item.projects,
     )
+
+
+def as_text(answer: ReposResult) -> str:
+    """Return the text form of list_repos' answer."""
+    lines = [f"{len(answer.result)} of {answer.total} repositories", *map(_line, answer.result)]
+    if answer.note:
+        lines.append(answer.note)
+    if answer.next_cursor:
+        lines.append(f"next_cursor {answer.next_cursor}")
+    return render.clip("\n".join(lines))
+
+
+def _line(info: RepoInfo) -> str:
+    if not info.branches:
+        head = f"{info.repo}: nothing published yet, 0 files, 0 chunks"
+    else:
+        languages = ", ".join(f"{name} {count}" for name, count in info.languages.items()) or "no file indexed"
+        head = (
+            f"{info.repo} ({', '.join(info.branches)}): commit {info.commit[:12]} indexed {info.indexed_at}, "
+            f"{info.files} files, {info.chunks} chunks; {languages}"
+        )
+    return head + (f"; projects {', '.join(info.projects)}" if info.projects else "")

@@ -51,13 +51,13 @@ def register_cases(server: MCPServer[None], index: Index) -> None:
         query: Annotated[str, Field(description="The problem or question; a sentence or a few words")],
         limit: Annotated[int, Field(description="Cases to return, 1 to 100")] = 5,
     ) -> Annotated[CallToolResult, CaseResult]:
-        from mcp_tools import cases, render
+        from mcp_tools import cases
 
         try:
             answer = cases.query_knowledge_base(index, query, limit=limit)
         except GitstrataError as error:
             return failed(str(error))
-        return _result(answer, render.cases_text(answer))
+        return _result(answer, cases.as_text(answer))
 
     @server.tool(
         annotations=_ADD,
@@ -103,7 +103,7 @@ def register_cerebrum(server: MCPServer[None], index: Index) -> None:
         threshold: Annotated[float, Field(description="Change of free energy that counts as none")] = 0.1,
         convergence_window: Annotated[int, Field(description="Steps in a row without a change")] = 3,
     ) -> Annotated[CallToolResult, LoopResult]:
-        from mcp_tools import free_energy, render
+        from mcp_tools import free_energy
 
         try:
             answer = free_energy.run(
@@ -111,7 +111,7 @@ def register_cerebrum(server: MCPServer[None], index: Index) -> None:
             )
         except GitstrataError as error:
             return failed(str(error))
-        return _result(answer, render.loop_text(answer))
+        return _result(answer, free_energy.as_text(answer))
 
 
 def _result(answer: BaseModel, text: str) -> CallToolResult:

@@ -214,12 +214,11 @@ def _code_tools(server: MCPServer[None], index: Index) -> None:
         cursor: Annotated[str, Field(description="next_cursor of an earlier answer, for more rows")] = "",
     ) -> Annotated[CallToolResult, ReposResult]:
         """List the repositories that can be searched: branches, commit, size, languages and projects."""
-        from mcp_tools import render
         from mcp_tools import repos as tool
 
         with _reported():
             answer = tool.list_repos(index, name_contains=name_contains, project=project, cursor=cursor)
-        return _result(answer, render.repos_text(answer))
+        return _result(answer, tool.as_text(answer))
 
     @server.tool(annotations=READ_ONLY, title="What is indexed, and how fresh it is")
     @_described

@@ -16,7 +16,7 @@ from flows.settings import Settings
 from flows.store import collect
 from flows.store.connect import Database
 from mcp_tools import render
-from mcp_tools.cases import EMPTY, add_case_reference, query_knowledge_base
+from mcp_tools.cases import EMPTY, add_case_reference, as_text, query_knowledge_base
 from mcp_tools.index import Index
 from tests.conftest import Indexer
 from tests.mcp_tools.conftest import environment
@@ -126,7 +126,7 @@ def test_long_notes_are_few_in_an_answer_that_says_so(reader: Index) -> None:
     answer = query_knowledge_base(reader, "long", limit=4)
     assert answer.count == len(answer.results) == 1
     assert "1 of 4 cases shown, more would be too long" in answer.message
-    assert len(render.cases_text(answer)) < render.MAX_ANSWER
+    assert len(as_text(answer)) < render.MAX_ANSWER
 
 
 # --- nothing loses a note ------------------------------------------------------------------------------------------

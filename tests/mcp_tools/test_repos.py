@@ -15,7 +15,7 @@ from flows.store.connect import Database
 from mcp_tools import render
 from mcp_tools.code_search import code_search
 from mcp_tools.index import Index
-from mcp_tools.repos import PAGE, list_repos
+from mcp_tools.repos import PAGE, as_text, list_repos
 from tests.conftest import Indexer
 from tests.mcp_tools.test_cli import run
 from tests.repos import Repo
@@ -38,7 +38,7 @@ def test_all_and_some(library: Index, golden: Callable[[str, str], None]) -> Non
     http = answer.result[2]
     assert http.branches == ["main", "feature"] and len(http.commit) == 40 and http.languages["python"] > 3
     assert names(list_repos(library, name_contains="HTTP")) == ["acme/http"]
-    golden("repos", render.repos_text(answer))
+    golden("repos", as_text(answer))
 
 
 def test_nothing_has_its_sentence(library: Index, reader: Index) -> None:
@@ -63,7 +63,7 @@ def test_projects_narrow_lists_and_searches(database: Database, index: Indexer, 
     assert names(answer) == ["acme/api", "acme/app"]
     assert answer.result[0].projects == ["pay", "web"]
     assert (answer.result[1].branches, answer.result[1].commit) == ([], "")
-    assert "acme/app: nothing published yet, 0 files, 0 chunks; projects web" in render.repos_text(answer)
+    assert "acme/app: nothing published yet, 0 files, 0 chunks; projects web" in as_text(answer)
     assert {row.repo for row in code_search(reader, "shared", project="pay").result} == {"acme/api"}
     assert {row.repo for row in code_search(reader, "shared").result} == {"acme/api", "other/api"}
     with pytest.raises(UsageError, match=r"unknown project 'wep': did you mean 'web'\? There are pay, web"):
@@ -78,7 +78,7 @@ def test_pages_cover_every_repository_once(database: Database, reader: Index) ->
     cursor = ""
     while True:
         answer = list_repos(reader, name_contains="acme", cursor=cursor)
-        assert answer.total == 2 * PAGE + 5 and len(render.repos_text(answer)) < render.MAX_ANSWER
+        assert answer.total == 2 * PAGE + 5 and len(as_text(answer)) < render.MAX_ANSWER
         seen += names(answer)
         cursor = answer.next_cursor
         if not cursor:
