@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.errors import UsageError
@@ -50,6 +50,7 @@ def test_free_energy_has_a_floor_and_the_default_threshold_is_reached() -> None:
     assert run({"x": 0}, max_steps=3, convergence_window=1).converged
 
 
+@settings(deadline=None)  # a loaded machine is no fault
 @given(
     st.dictionaries(st.text(max_size=5), st.floats(0, 1), min_size=1, max_size=20),
     st.integers(1, 30),
