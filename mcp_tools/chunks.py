@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 MAX_CHARS = 40_000
 MAX_CONTEXT = 3
 MAX_NAMES = 12  # listed in a note or an error
+_RANGE = re.compile(r"L(\d{1,9})-L(\d{1,9})")  # as rows say it
 _LINES = re.compile(r"L(\d{1,9})(?:-L?(\d{1,9}))?")
 
 
@@ -45,15 +46,48 @@ def get_chunk(
         raise UsageError(f"max_chars is {max_chars}: use 1 to {MAX_CHARS}")
     if level and level not in scope.LEVELS:
         raise UsageError(f"unknown level {level!r}: use {', '.join(scope.LEVELS)}, or leave it out")
-    _names(source_id)  # whatever the index holds, say first what a source_id is
+    names = _names(source_id)  # whatever the index holds, say first what a source_id is
     with index.snapshot() as connection:
         where = scope.resolve(connection, repo=repo, branch=branch)
         if not where.branches:
             raise UsageError(render.nothing_yet(repo))
-        file, info, chunks, found, note = locate(connection, where.branches, source_id)
+        file, info, anchor = _file(connection, where.branches, names)
+        chunks = _chunks_of(connection, file)
+        changed = _changed(index, info, chunks, anchor)
+        found, note = _locate(connection, chunks, _clipped(chunks, anchor) if changed else anchor)
+        note = changed or note or _inexact(found, anchor)
     if level:
         found = _widen(chunks, found, level)
-    return _answer(file, info, chunks, found, note, context=context, max_chars=max_chars)
+    answer = _answer(file, info, chunks, found, note, context=context, max_chars=max_chars)
+    for url in (answer.url, *(neighbour.url for neighbour in answer.context)):
+        index.seen.give(info.branch_id, url, found.cut_id, info.commit_sha)
+    return answer
+
+
+def _changed(index: Index, info: BranchInfo, chunks: Sequence[Place], anchor: str) -> str:
+    """Say so if a row's lines were given out of another content than what is published now."""
+    given = index.seen.last(info.branch_id, f"{chunks[0].path}#{anchor}")
+    if given is None or given.cut_id == chunks[0].cut_id:
+        return ""
+    return (
+        f"{chunks[0].path} has changed since {anchor} was given out at commit {given.commit[:7]}: "
+        f"this is what is there now, at {info.commit_sha[:7]}"
+    )
+
+
+def _inexact(found: Place, anchor: str) -> str:
+    """Say so if no chunk has just the lines that a row is supposed to have named."""
+    lines = _RANGE.fullmatch(anchor)
+    if lines is None or found.anchor == anchor or lines.groups() == (str(found.start_line), str(found.end_line)):
+        return ""
+    return f"no chunk is just {anchor}: if a row of an earlier commit said so, the file has changed since"
+
+
+def _clipped(chunks: Sequence[Place], anchor: str) -> str:
+    """Return lines that a file had once, as far as it still has them."""
+    last = max(chunk.end_line for chunk in chunks)
+    lines = _RANGE.fullmatch(anchor)
+    return anchor if lines is None else f"L{min(int(lines.group(1)), last)}-L{min(int(lines.group(2)), last)}"
 
 
 def locate(
@@ -65,13 +99,23 @@ def locate(
         UsageError: no such chunk, or one in several repositories; the message lists what there is.
     """
     file, info, anchor = _file(connection, branches, _names(source_id))
+    chunks = _chunks_of(connection, file)
+    found, note = _locate(connection, chunks, anchor)
+    return file, info, chunks, found, note
+
+
+def _chunks_of(connection: Connection, file: FileInfo) -> list[Place]:
     chunks = read.chunks_of(connection, file.branch_id, file.path)
     if not chunks:
         raise UsageError(f"{file.path} is empty")
-    found, note = _find(chunks, anchor), ""
-    if found is None:
-        found, note = _define(chunks, read.definitions(connection, chunks[0].cut_id), anchor, file.path)
-    return file, info, chunks, found, note
+    return chunks
+
+
+def _locate(connection: Connection, chunks: Sequence[Place], anchor: str) -> tuple[Place, str]:
+    found = _find(chunks, anchor)
+    if found is not None:
+        return found, ""
+    return _define(chunks, read.definitions(connection, chunks[0].cut_id), anchor, chunks[0].path)
 
 
 def _names(source_id: str) -> list[tuple[str, str]]:

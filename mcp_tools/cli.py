@@ -17,7 +17,7 @@ from flows import settings as settings_module
 from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
-from mcp_tools import cli_eval, cli_explain, cli_grep, cli_model, cli_sync
+from mcp_tools import cli_cases, cli_eval, cli_explain, cli_grep, cli_model, cli_sync
 from mcp_tools.summary import printable, summary
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ cli_explain.register(app)
 cli_model.register(app)
 cli_eval.register(app)
 cli_grep.register(app)
+cli_cases.register(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
 RepoOption = Annotated[str, typer.Option("--repo", "-r", help="Only this repository.")]
@@ -254,11 +255,16 @@ def status(repo: RepoOption = "", as_json: Json = False) -> None:
 
 
 @app.command()
-def serve() -> None:
+def serve(
+    toolsets: Annotated[
+        str, typer.Option("--toolsets", help="Tools to offer, separated by commas: code, cases, cerebrum.")
+    ] = "code,cases",
+) -> None:
     """Serve agents over MCP on standard input and output."""
+    from mcp_tools.server import parse_toolsets
     from mcp_tools.server import serve as run
 
-    run(settings_module.load())
+    run(settings_module.load(), parse_toolsets(toolsets))
 
 
 @db.command("upgrade")

@@ -229,6 +229,22 @@ def check(
         print("\n".join([*map(str, configuration.hints), f"{len(names)} repositories: {', '.join(names) or 'none'}"]))
 
 
+@repos.command("list")
+def list_(
+    name_contains: Annotated[str, typer.Argument(metavar="[PART]", help="Part of a name; all without it.")] = "",
+    project: Annotated[str, typer.Option("--project", help="Only the repositories of this project.")] = "",
+    cursor: Annotated[str, typer.Option("--cursor", help="next_cursor of an earlier answer.")] = "",
+    as_json: Json = False,
+) -> None:
+    """List the repositories of the index: branches, commit, size, languages and projects."""
+    from mcp_tools.index import Index
+    from mcp_tools.repos import as_text, list_repos
+
+    with Index(settings_module.load()) as index:
+        answer = list_repos(index, name_contains=name_contains, project=project, cursor=cursor)
+    print(json.dumps(answer.model_dump()) if as_json else printable(as_text(answer)))
+
+
 @repos.command("remove")
 def remove(name: Annotated[str, typer.Argument(metavar="REPO", help="The repository.")]) -> None:
     """Take a repository out of the index; its content stays for gc's grace period.

@@ -58,6 +58,7 @@ def code_search(
         note = moved or (render.nothing(connection, where) if not ranked else "")
         note = " ".join(filter(None, [search.note, note]))
     fitting = render.fitting(shown)
+    give_out(index, where, page, fitting)
     end = start + len(fitting)
     return SearchResult(
         result=fitting,
@@ -97,6 +98,13 @@ def gather(search: Search, model: Model, filters: Filters, query: str) -> Found:
             for cut_id, cosine in zip(cuts, of_paths.tolist(), strict=True):
                 likeness[cut_id] = likeness.get(cut_id, 0.0) + rank.PATH * cosine
     return Found(question, hits, likeness)
+
+
+def give_out(index: Index, where: Scope, page: Sequence[Ranked], shown: Sequence[Row]) -> None:
+    """Remember of which content the lines of an answer are; a page may have been cut short."""
+    for ranked, row in zip(page, shown, strict=False):
+        info = where.branch(ranked.hit.branch_id)
+        index.seen.give(info.branch_id, row.url, ranked.hit.cut_id, info.commit_sha)
 
 
 def check_query(query: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from flows.errors import DatabaseError, EmbedderError, SchemaMismatch, UsageError
 from flows.settings import Settings
+from mcp_tools.seen import Seen
 
 if TYPE_CHECKING:
     import psycopg_pool
@@ -54,6 +55,7 @@ class Index:
         self._shelf: Shelf | None = None  # made when first asked: numpy is not to delay the handshake
         self._model: Model | None = None  # the active one when last seen
         self._failed = ("", 0.0, "")  # fingerprint of the model that failed last, when, and what is said of it
+        self.seen = Seen()
 
     def __enter__(self) -> Index:
         return self
@@ -74,13 +76,26 @@ class Index:
             DatabaseError: the database cannot be reached, or a statement took too long.
             UsageError: the block asked for text that Postgres cannot hold, or for a pattern that it cannot read.
         """
-        import psycopg
-
         from flows.store import read
 
+        with self._told(), self._checked_out() as connection, read.snapshot(connection):
+            yield connection
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Give a connection in a transaction that may write; raises what :meth:`snapshot` does."""
+        from flows.store import read
+
+        with self._told(), self._checked_out() as connection, read.transaction(connection):
+            yield connection
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what the database raises into errors of ours."""
+        import psycopg
+
         try:
-            with self._checked_out() as connection, read.snapshot(connection):
-                yield connection
+            yield
         except psycopg.errors.QueryCanceled as error:
             raise DatabaseError(
                 f"the query took longer than {STATEMENT_SECONDS} s: narrow it by repo, paths or languages"

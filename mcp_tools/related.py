@@ -37,6 +37,7 @@ def find_related(index: Index, source_id: str, *, limit: int = 10, repo: str = "
         others = [hit for hit in hits if hit.text_id != stored.text_id and not _overlaps(hit, found)]
         page = rank.rank(others, rules.read(query))[:limit]
         rows = render.fitting(code_search.rows(connection, page, where, query))
+        code_search.give_out(index, where, page, rows)
     return SearchResult(
         result=rows,
         freshness=render.freshness([where.branch(row.hit.branch_id) for row in page[: len(rows)]] or where.branches),

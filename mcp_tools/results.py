@@ -133,3 +133,62 @@ class StatusResult(_Result):
     model: str
     branches: list[BranchStatus]
     note: str
+
+
+class RepoInfo(_Result):
+    """A repository; commit, files, chunks and languages are those of its default branch, else of its first."""
+
+    repo: str
+    branches: list[str] = Field(description="the default one first")
+    commit: str
+    indexed_at: str
+    files: int
+    chunks: int
+    languages: dict[str, int] = Field(description="the most common ones, with their files")
+    projects: list[str]
+
+
+class ReposResult(_Result):
+    """Answer of list_repos."""
+
+    result: list[RepoInfo]
+    total: int = Field(description="how many there are")
+    next_cursor: str = Field(description="pass it as cursor for the next rows; empty at the end")
+    note: str
+
+
+class Case(_Result):
+    """A case note and how like the query it is."""
+
+    id: str
+    features: str = Field(description="the concept as it was stored")
+    solution: str
+    similarity_score: float = Field(description="0 to 1")
+
+
+class CaseResult(_Result):
+    """Answer of query_knowledge_base; an error has status and message only."""
+
+    status: str = Field(description="success or error")
+    results: list[Case] = []
+    count: int = 0
+    message: str = ""
+
+
+class CaseAdded(_Result):
+    """Answer of add_case_reference; an error has status and message only."""
+
+    status: str = Field(description="success or error")
+    message: str = ""
+    case_id: str = ""
+
+
+class LoopResult(_Result):
+    """Answer of cerebrum_run_free_energy_loop; an error has status and message only."""
+
+    status: str = Field(description="success or error")
+    converged: bool = False
+    steps: int = 0
+    final_free_energy: float = 0.0
+    action_history: list[str] = Field([], description="stay or switch, one a step")
+    message: str = ""

@@ -13,21 +13,22 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
 
 from flows import urls
-from flows.errors import GitstrataError, Interrupted
+from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
+from mcp_tools import code_resource, seed_tools
 from mcp_tools.index import Index
-from mcp_tools.results import ChunkResult, CodeResult, SearchResult, StatusResult
+from mcp_tools.results import ChunkResult, CodeResult, ReposResult, SearchResult, StatusResult
 
 log = logging.getLogger("gitstrata")
 
@@ -39,9 +40,14 @@ gitstrata holds whole git repositories at a published commit, cut into files, cl
   a full name such as Class.method finds its definition; an empty pattern with paths lists files.
 - get_chunk: the code of a row (its source_id or url), with its neighbours, or widened to its class or file.
 - find_related: code that resembles a row, elsewhere.
+- list_repos: which repositories there are, with their branches, languages and projects.
 - index_status: which commit is indexed, whether it is current, and which files were left out and why.
 Plain grep in your working tree is better for uncommitted changes in files that you have checked out: the index shows
-commits, not edits."""
+commits, not edits.
+code://{repo}/{commit}/{path} (with / in the repository's name written %2F) is a file as a resource, ?start=1&end=40
+some of its lines."""
+
+DEFAULT_TOOLSETS = ("code", "cases")
 
 READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
@@ -52,7 +58,24 @@ Branch = Annotated[str, Field(description="Branch or tag; empty for each reposit
 class Server(MCPServer[None]):
     """An MCPServer that names the nearest valid argument instead of ignoring or dumping an unknown one."""
 
+    _listed: list[Tool] | None = None
+
+    async def list_tools(self) -> list[Tool]:
+        """Return the tools without the titles of parameters, which say their names again."""
+        if self._listed is None:
+            self._listed = [_untitled(tool) for tool in await super().list_tools()]
+        return self._listed
+
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None) -> Any:
+        """Call a tool; errors take the form that the tool's users expect."""
+        try:
+            return await self._call_checked(name, arguments, context)
+        except ToolError as error:
+            if name not in seed_tools.NAMES or isinstance(error, UnexpectedToolError):
+                raise
+            return seed_tools.failed(str(error))
+
+    async def _call_checked(self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None) -> Any:
         """Check the names of the arguments, then call the tool."""
         tools = {tool.name: tool for tool in await self.list_tools()}
         if name not in tools:
@@ -67,11 +90,26 @@ class Server(MCPServer[None]):
             raise
 
 
+def _untitled(tool: Tool) -> Tool:
+    schemas = {"input_schema": _without_titles(tool.input_schema), "output_schema": _without_titles(tool.output_schema)}
+    return tool.model_copy(update=schemas)
+
+
+def _without_titles(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_titles(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: part for key, part in schema.items() if key != "title" or not isinstance(part, str)}
+    return {key: _without_titles(part) for key, part in kept.items()}
+
+
 def check_arguments(arguments: dict[str, Any], valid: list[str]) -> None:
     """Raise ToolError for an argument that the tool does not have."""
     for name in arguments:
         if name not in valid:
-            nearest = difflib.get_close_matches(name, valid, 1, 0.5)
+            longer = [other for other in valid if name and other.startswith(name)]
+            nearest = difflib.get_close_matches(name, valid, 1, 0.5) or longer
             hint = f"did you mean {nearest[0]!r}? " if nearest else ""
             raise ToolError(f"unknown argument {name!r}: {hint}Valid arguments: {', '.join(valid)}")
 
@@ -82,10 +120,36 @@ def _described(tool: Callable[..., Any]) -> Callable[..., Any]:
     return tool
 
 
-def build_server(index: Index) -> Server:
-    """Return a server whose tools read ``index``."""
+def build_server(index: Index, toolsets: Sequence[str] = DEFAULT_TOOLSETS) -> Server:
+    """Return a server with these toolsets over ``index``; the tools' order is always the same."""
     ArgModelBase.model_config["extra"] = "forbid"  # so that the schemas say it, too
-    server = Server("gitstrata", instructions=INSTRUCTIONS, version=version(), log_level="WARNING")
+    chosen = [name for name in TOOLSETS if name in toolsets]
+    instructions = "\n".join(TOOLSETS[name][0] for name in chosen)
+    server = Server("gitstrata", instructions=instructions, version=version(), log_level="WARNING")
+    for name in chosen:
+        TOOLSETS[name][1](server, index)
+    return server
+
+
+def parse_toolsets(text: str) -> tuple[str, ...]:
+    """Return the toolsets of a comma-separated list.
+
+    Raises:
+        UsageError: one is unknown, or there is none.
+    """
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    for name in names:
+        if name not in TOOLSETS:
+            nearest = difflib.get_close_matches(name, TOOLSETS, 1, 0.5)
+            hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+            raise UsageError(f"unknown toolset {name!r}: {hint}There are {', '.join(TOOLSETS)}")
+    if not names:
+        raise UsageError(f"no toolset is named: there are {', '.join(TOOLSETS)}")
+    return names
+
+
+def _code_tools(server: MCPServer[None], index: Index) -> None:
+    code_resource.register(server, index)
 
     @server.tool(annotations=READ_ONLY, title="Search code by meaning and words")
     @_described
@@ -205,6 +269,20 @@ def build_server(index: Index) -> Server:
             answer = tool.find_related(index, source_id, limit=limit, repo=repo, project=project)
         return _result(answer, render.search_text(answer))
 
+    @server.tool(annotations=READ_ONLY, title="List repositories")
+    @_described
+    def list_repos(
+        name_contains: Annotated[str, Field(description="Part of a name, in upper or lower case; empty for all")] = "",
+        project: Annotated[str, Field(description="Project (a named set of repositories); empty for all")] = "",
+        cursor: Annotated[str, Field(description="next_cursor of an earlier answer, for more rows")] = "",
+    ) -> Annotated[CallToolResult, ReposResult]:
+        """List the repositories that can be searched: branches, commit, size, languages and projects."""
+        from mcp_tools import repos as tool
+
+        with _reported():
+            answer = tool.list_repos(index, name_contains=name_contains, project=project, cursor=cursor)
+        return _result(answer, tool.as_text(answer))
+
     @server.tool(annotations=READ_ONLY, title="What is indexed, and how fresh it is")
     @_described
     def index_status(repo: Repo = "") -> Annotated[CallToolResult, StatusResult]:
@@ -216,7 +294,13 @@ def build_server(index: Index) -> Server:
             answer = tool.index_status(index, repo=repo)
         return _result(answer, render.status_text(answer))
 
-    return server
+
+# In the order in which a client sees them: what is said of each in the instructions, and what registers its tools.
+TOOLSETS: dict[str, tuple[str, Callable[[MCPServer[None], Index], None]]] = {
+    "code": (INSTRUCTIONS, _code_tools),
+    "cases": (seed_tools.CASES, seed_tools.register_cases),
+    "cerebrum": (seed_tools.CEREBRUM, seed_tools.register_cerebrum),
+}
 
 
 class _reported:
@@ -248,7 +332,7 @@ def _leave(index: Index) -> NoReturn:
     os._exit(Interrupted.exit_code)
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: Settings, toolsets: Sequence[str] = DEFAULT_TOOLSETS) -> None:
     """Serve over standard input and output until the client goes away."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
@@ -256,6 +340,6 @@ def serve(settings: Settings) -> None:
     with Index(settings) as index:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: _leave(index))
-        server = build_server(index)
+        server = build_server(index, toolsets)
         threading.Thread(target=index.warm, name="warm", daemon=True).start()
         server.run("stdio")

@@ -148,8 +148,8 @@ def check_version(data: Path, binaries: Binaries) -> None:
     if found != binaries.major:
         raise DatabaseError(
             f"{data} was made by PostgreSQL {found}, but these binaries are PostgreSQL {binaries.version}: "
-            f"set GITSTRATA_PG_BIN to a PostgreSQL {found} (with pg_dump to take the data along), "
-            "or move the folder away and index again"
+            f"set GITSTRATA_PG_BIN to a PostgreSQL {found} (to take the data along by pg_dump, or the case notes by "
+            "`gitstrata cases list --json`), or move the folder away and index again"
         )
 
 

@@ -106,6 +106,15 @@ def snapshot(connection: Connection) -> Iterator[Connection]:
         yield connection
 
 
+@contextlib.contextmanager
+def transaction(connection: Connection) -> Iterator[Connection]:
+    """Run the block's statements in one READ COMMITTED transaction that may write."""
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    connection.read_only = False
+    with connection.transaction():
+        yield connection
+
+
 def branches(connection: Connection, repo: str = "", branch: str = "") -> list[BranchInfo]:
     """Return published branches by repository and name; "" for ``branch`` means each repository's default."""
     rows = connection.execute(

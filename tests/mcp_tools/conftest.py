@@ -12,12 +12,13 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 
 import anyio
+import mcp
 import psycopg
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
-from mcp_types import CallToolResult, TextContent, Tool
+from mcp_types import CallToolResult, TextContent, TextResourceContents, Tool
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
@@ -27,6 +28,7 @@ from flows.store.connect import Database
 from flows.store.embedded import EmbeddedServer
 from mcp_tools.cli import run_index
 from mcp_tools.index import Index
+from mcp_tools.server import DEFAULT_TOOLSETS, build_server
 from tests.conftest import Indexer
 from tests.repos import Repo
 from tests.stubs import StubEmbedder
@@ -198,11 +200,16 @@ def served(server: str, tmp_path_factory: pytest.TempPathFactory) -> Settings:
 class Client:
     """An MCP client session with a server process, for code that does not await."""
 
-    def __init__(self, portal: BlockingPortal, session: ClientSession) -> None:
+    def __init__(self, portal: BlockingPortal, session: ClientSession | mcp.Client) -> None:
         self.portal, self.session = portal, session
 
     def tools(self) -> list[Tool]:
         return self.portal.call(self.session.list_tools).tools
+
+    def read(self, uri: str) -> str:
+        (content,) = self.portal.call(self.session.read_resource, uri).contents
+        assert isinstance(content, TextResourceContents)
+        return content.text
 
     def call(self, tool: str, **arguments: object) -> CallToolResult:
         return self.portal.call(functools.partial(self.session.call_tool, tool, arguments))
@@ -224,13 +231,21 @@ class Client:
 
 
 @contextlib.contextmanager
-def connected(errors: Path, **variables: str) -> Iterator[Client]:
+def in_memory(index: Index, *toolsets: str) -> Iterator[Client]:
+    """Give a client of a server in this process, by the SDK's in-memory transport."""
+    server = build_server(index, toolsets or DEFAULT_TOOLSETS)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(mcp.Client(server)) as opened:
+        yield Client(portal, opened)
+
+
+@contextlib.contextmanager
+def connected(errors: Path, *options: str, **variables: str) -> Iterator[Client]:
     """Start ``gitstrata serve`` with these settings and open a session; its standard error goes to ``errors``."""
 
     @contextlib.asynccontextmanager
     async def session() -> AsyncIterator[ClientSession]:
         parameters = StdioServerParameters(
-            command=sys.executable, args=["-m", "mcp_tools.cli", "serve"], env=environment(**variables)
+            command=sys.executable, args=["-m", "mcp_tools.cli", "serve", *options], env=environment(**variables)
         )
         with errors.open("a") as log:
             async with stdio_client(parameters, errlog=log) as (read, write), ClientSession(read, write) as opened:

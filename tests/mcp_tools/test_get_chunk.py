@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable
 
 import pytest
@@ -282,3 +283,34 @@ def test_a_fence_in_the_code_does_not_end_the_answer(index: Indexer, reader: Ind
     index(repo)
     text = render.chunk_text(get_chunk(reader, "a.md"))
     assert text.count("`````") == 2
+
+
+def test_lines_given_out_before_a_newer_publish_say_that_the_file_changed(
+    index: Indexer, reader: Index, repo: Repo
+) -> None:
+    repo.commit(
+        a_py="def first():\n    return 'aaa'\n\n\ndef second():\n    return 'bbb'\n", b_py="def b():\n    pass\n"
+    )
+    index(repo, name="r")
+    old = {row.url for row in code_search(reader, "first second", limit=50).result}
+    assert "a.py#L1-L6" in old
+    before = get_chunk(reader, "a.py#L1-L6")
+    assert before.note == ""
+    repo.write("a.py", "def first():\n    return 'ccc'\n")
+    repo.commit()
+    index(repo, name="r")
+    after = get_chunk(reader, "a.py#L1-L6")  # beyond its end by now
+    assert "'ccc'" in after.text and after.commit != before.commit
+    assert re.search(
+        rf"a\.py has changed since L1-L6 was given out at commit {before.commit[:7]}: .* now, at", after.note
+    )
+    assert after.note in render.chunk_text(after)
+    assert get_chunk(reader, "b.py#L1-L2").note == ""  # not changed
+    assert get_chunk(reader, after.url).note == ""  # given out just now
+
+
+def test_lines_of_no_chunk_say_so_without_knowing_who_gave_them(library: Index) -> None:
+    note = "no chunk is just L8-L11: if a row of an earlier commit said so, the file has changed since"
+    assert get_chunk(library, "src/retry.py#L8-L11", **HTTP).note == note
+    assert get_chunk(library, "src/retry.py#L8", **HTTP).note == ""
+    assert get_chunk(library, "src/retry.py#L14-L15", **HTTP).note == ""
