@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from flows.store import read
 from flows.store.read import BranchInfo
-from mcp_tools.results import BranchStatus, ChunkResult, Row, SearchResult, StatusResult
+from mcp_tools.results import BranchStatus, ChunkResult, Row, SearchResult, StatusResult, WhoResult
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
@@ -99,6 +99,17 @@ def search_text(answer: SearchResult) -> str:
     if answer.next_cursor:
         lines.append(f"next_cursor {answer.next_cursor}")
     return clip("\n".join(lines))
+
+
+def who_text(answer: WhoResult) -> str:
+    """Return the text form of who_knows' answer."""
+    lines = ["rank author score: what earned it"] if answer.result else []
+    lines += [f"{n}. {a.author} {a.score:g}: {', '.join(a.issues)}" for n, a in enumerate(answer.result, 1)]
+    lines += ["evidence: date commit repo path, author, subject"] if answer.evidence else []
+    for item in answer.evidence:
+        head = " ".join(filter(None, [item.date, item.commit, item.repo, item.path]))
+        lines.append(f"- {head}, {item.author}" + (f", {item.subject}" if item.subject else ""))
+    return clip("\n".join([*lines, answer.note]))
 
 
 def _row_text(n: int, row: Row) -> str:

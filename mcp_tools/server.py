@@ -27,7 +27,7 @@ from flows import urls
 from flows.errors import GitstrataError, Interrupted
 from flows.settings import Settings
 from mcp_tools.index import Index
-from mcp_tools.results import ChunkResult, SearchResult, StatusResult
+from mcp_tools.results import ChunkResult, SearchResult, StatusResult, WhoResult
 
 log = logging.getLogger("gitstrata")
 
@@ -36,6 +36,7 @@ gitstrata holds whole git repositories at a published commit, cut into files, cl
 - code_search: find code when you know what it does but not what it is called or where it is, across one or many
   repositories, also ones that are not checked out here. Use words or identifiers; read the hits with get_chunk.
 - get_chunk: the code of a row (its source_id or url), with its neighbours, or widened to its class or file.
+- who_knows: whom to ask about a topic or path, by who changed its code, with commits as evidence.
 - index_status: which commit is indexed, whether it is current, and which files were left out and why.
 Plain grep in your working tree is better for uncommitted changes and for every occurrence of an exact string in files
 that you have checked out: the index shows commits, not edits."""
@@ -141,6 +142,25 @@ def build_server(index: Index) -> Server:
                 index, source_id, repo=repo, branch=branch, context=context, level=level, max_chars=max_chars
             )
         return _result(answer, render.chunk_text(answer))
+
+    @server.tool(annotations=READ_ONLY, title="Who knows a piece of code")
+    @_described
+    def who_knows(
+        topic: Annotated[str, Field(description="What the code does, identifiers in it, or a path")],
+        limit: Annotated[int, Field(description="People to return, 1 to 20")] = 5,
+        repo: Repo = "",
+        project: Annotated[str, Field(description="Project (a named set of repositories); empty for all")] = "",
+    ) -> Annotated[CallToolResult, WhoResult]:
+        """Find whom to ask about a topic: who changed the code behind it, lately and often, with commits as evidence.
+
+        For who wrote one line of a file that you have checked out, git blame is better.
+        """
+        from mcp_tools import render
+        from mcp_tools import who_knows as tool
+
+        with _reported():
+            answer = tool.who_knows(index, topic, limit=limit, repo=repo, project=project)
+        return _result(answer, render.who_text(answer))
 
     @server.tool(annotations=READ_ONLY, title="What is indexed, and how fresh it is")
     @_described

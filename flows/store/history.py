@@ -258,7 +258,7 @@ def changes(connection: Connection, branch_id: int, paths: Collection[str]) -> l
             "limit": MAX_COMMITS_OF_PATH,
         },
     )
-    return [Change(*row[:5], tuple(row[5]), row[6], row[7]) for row in rows]
+    return [Change(row[0], row[1], row[2], row[3], row[4], tuple(row[5]), row[6], row[7]) for row in rows]
 
 
 def active(connection: Connection, branch_id: int, tip_at: datetime, half_life: float, widest: int) -> dict[int, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -241,7 +240,7 @@ def test_a_failing_git_fails_no_publish(repo: Repo, index: Indexer, database: Da
     first = repo.commit("one", a_py=BODY)
     repo.commit("two", a_py=BODY * 2)
     blob = repo.path / ".git/objects" / first[:2] / first[2:]
-    os.chmod(blob, 0o600)
+    blob.chmod(0o600)
     blob.write_bytes(b"broken")
     report = index(repo)
     assert report.outcome == "done"

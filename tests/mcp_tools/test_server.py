@@ -22,7 +22,7 @@ from psycopg.conninfo import make_conninfo
 from flows.settings import Settings
 from tests.mcp_tools.conftest import Client, connected, embedded, environment, text_of
 
-TOOLS = ["code_search", "get_chunk", "index_status"]
+TOOLS = ["code_search", "get_chunk", "who_knows", "index_status"]
 
 
 @pytest.fixture(scope="module")
