@@ -167,7 +167,7 @@ def _branch_lines(branch: BranchStatus) -> list[str]:
         f"{branch.repo} ({branch.branch}): {branch.state}, commit {branch.commit[:12] or 'none'} of "
         f"{branch.committed_at}, indexed {branch.indexed_at}, head {branch.head[:12] or 'unknown'} seen "
         f"{branch.head_seen_at}",
-        f"  {branch.files} files ({_counts(branch.languages)}); chunks: {chunks or 'none'}",
+        f"  {branch.files} files ({_counts(branch.languages)}); chunks: {chunks or 'none'}; history {branch.history}",
     ]
     if branch.skipped:
         lines.append(f"  not indexed: {_counts(branch.skipped)}")

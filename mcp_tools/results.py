@@ -117,6 +117,7 @@ class BranchStatus(_Result):
     chunks: dict[str, int] = Field(description="by level")
     languages: dict[str, int] = Field(description="indexed files by language")
     skipped: dict[str, int] = Field(description="files that show nothing, by reason")
+    history: str = Field(description="how far the facts behind who_knows reach: complete, since a date, or none")
     note: str = Field(description="which rule denies everything, if one does")
     last_run: list[RunInfo] = Field(description="at most one")
 
