@@ -58,7 +58,8 @@ class Expert:
 
     name: str
     score: float = 0.0
-    credits: list[Credit] = field(default_factory=list)
+    credits: list[Credit] = field(default_factory=list)  # none: has not changed the files, but is around
+    active_in: str = ""  # the repository where most is done
 
 
 def is_bot(person: Person) -> bool:
@@ -69,7 +70,7 @@ def is_bot(person: Person) -> bool:
 
 
 def rank(pasts: Sequence[Past]) -> list[Expert]:
-    """Return everybody who changed the files in question, best first."""
+    """Return everybody who changed the files in question, best first, then who else is active there."""
     groups = _identities({person for past in pasts for person in past.people.values()})
     experts: dict[int, Expert] = {}
     names: dict[int, dict[Person, float]] = defaultdict(lambda: defaultdict(float))
@@ -84,14 +85,32 @@ def rank(pasts: Sequence[Past]) -> list[Expert]:
                     expert.credits.append(credit)
             for person in people:
                 names[groups[person]][person] += credit.value
+    around: dict[int, Expert] = {}
     for past in pasts:
         for group, share in _shares(past, groups, bots).items():
             if group in experts:
                 experts[group].score += ACTIVE * max(past.weights.values()) * share
+            elif share > (other := around.setdefault(group, Expert(""))).score:
+                other.score, other.active_in = share, past.repo
     for group, expert in experts.items():
         expert.name = _best_name(names[group])
         expert.credits.sort(key=lambda c: (-c.value, c.repo, c.change.path, c.change.sha))
-    return sorted(experts.values(), key=lambda expert: (-round(expert.score, 9), expert.name))
+    ranked = sorted(experts.values(), key=_order)
+    return ranked + _others(around, groups, ranked[-1].score) if ranked else []
+
+
+def _order(expert: Expert) -> tuple[float, str]:
+    return -round(expert.score, 9), expert.name
+
+
+def _others(around: Mapping[int, Expert], groups: Mapping[Person, int], below: float) -> list[Expert]:
+    """Name those who are active but have not changed the files, and let their scores lie below everybody's who has."""
+    known: dict[int, dict[Person, float]] = defaultdict(dict)
+    for person, group in groups.items():
+        known[group][person] = 1.0
+    for group, expert in around.items():
+        expert.name, expert.score = _best_name(known[group]), expert.score * below
+    return sorted(around.values(), key=_order)
 
 
 def _credits(past: Past) -> list[Credit]:

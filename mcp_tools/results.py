@@ -39,7 +39,7 @@ class Author(_Result):
 
     author: str
     score: float = Field(description="comparable within this answer only")
-    issues: list[str] = Field(description="what earned the score: source_ids, then commits")
+    issues: list[str] = Field(description="what earned the score: source_ids, then commits; or active in REPO")
 
 
 class Evidence(_Result):

@@ -91,7 +91,7 @@ def _author(expert: Expert, rows: Sequence[Ranked]) -> Author:
     paths = {path for _, path in touched}
     chunks = [render.source_id(row.hit.path, row.hit.anchor) for row in rows if row.hit.path in paths]
     commits = [credit.change.sha[:12] for credit in expert.credits[:MAX_COMMITS]]
-    issues = [*dict.fromkeys(chunks[:MAX_CHUNKS]), *commits]
+    issues = [*dict.fromkeys(chunks[:MAX_CHUNKS]), *commits] or [f"active in {expert.active_in}"]
     return Author(author=expert.name, score=round(expert.score, 4), issues=issues)
 
 

@@ -56,7 +56,8 @@ def asked(index: Indexer) -> Iterator[Index]:
 
 
 def names(answer: WhoResult) -> list[str]:
-    return [row.author for row in answer.result]
+    """Return those who changed the files."""
+    return [row.author for row in answer.result if not row.issues[0].startswith("active in ")]
 
 
 def test_who_changed_the_code_behind_the_topic(team: Team, index: Indexer, asked: Index) -> None:
@@ -89,6 +90,17 @@ def test_the_path_of_a_file_or_folder_is_a_topic(team: Team, index: Indexer, ask
     index(team.repo)
     assert names(who_knows(asked, "lib/retry.py")) == ["Ann Lee"]
     assert names(who_knows(asked, "app/")) == ["Bob Ray"]
+
+
+def test_who_is_active_elsewhere_comes_last(team: Team, index: Indexer, asked: Index) -> None:
+    team.commit("Ann Lee", lib__retry_py=RETRY)
+    for day in range(2000, 2005):
+        team.commit("Bob Ray", day=day, app__cache_py=CACHE)
+    team.commit("ci[bot]", day=2006, app__cache_py=CACHE)
+    index(team.repo, name="acme/http")
+    first, second = who_knows(asked, "lib/retry.py").result
+    assert (first.author, second.author, second.issues) == ("Ann Lee", "Bob Ray", ["active in acme/http"])
+    assert first.score >= second.score > 0
 
 
 def test_lately_counts_more_than_long_ago(team: Team, index: Indexer, asked: Index) -> None:
