@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from flows import adhoc, git, paths, plan, urls
+from flows import adhoc, git, past, paths, plan, urls
 from flows.config import Configuration, RepoConfig, places
 from flows.embed import Embedder
 from flows.embed.shelf import Shelf
@@ -40,6 +40,7 @@ class Options:
     dry_run: bool = False
     verify: bool = False
     wait: bool = True
+    history: int = past.BUDGET  # commits whose facts are read at most, a branch
     folder: Path | None = None  # where the configuration was read from, to say where a rule stands
 
 
@@ -230,6 +231,7 @@ def _sync_branch(shop: Workshop, opened: _Opened, options: Options, name: str, r
             force=options.force,
             dry_run=options.dry_run,
             verify=options.verify,
+            history=options.history,
             place=partial(places.find, options.folder, config.name) if options.folder else plan.nowhere,
         )
         return sync(shop.database, shop.settings, shop.embedder, target, shop.progress)

@@ -13,6 +13,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -277,6 +278,15 @@ def list_tree(repository: Repository, commit: str) -> list[Entry]:
     return entries
 
 
+def find_files(repository: Repository, commit: str, paths: Sequence[str]) -> list[Entry]:
+    """Return the entries of those of some paths that are regular files in ``commit``."""
+    output = _run(repository, "ls-tree", "-z", "--full-tree", commit, "--", *paths)
+    records = [record for record in output.split(b"\0") if record.startswith(b"100")]
+    return [
+        Entry(r, r[:6].decode(), r.split(b"\t", 1)[0].split(b" ")[2].decode(), r.split(b"\t", 1)[1]) for r in records
+    ]
+
+
 def list_folder(repository: Repository, commit: str, folder: str) -> dict[str, str]:
     """Return name and object id of each file that lies directly in ``folder`` ("." = the root); {} if there is none."""
     where = [] if folder == "." else ["--", f"{folder}/"]
@@ -302,6 +312,85 @@ def sizes(repository: Repository, oids: Sequence[str]) -> dict[str, int]:
     output = _run(repository, "cat-file", "--batch-check", stdin="".join(f"{oid}\n" for oid in oids).encode())
     fields = (line.split(b" ") for line in output.splitlines())
     return {parts[0].decode(): int(parts[2]) for parts in fields if len(parts) == 3}
+
+
+def shallow_boundary(repository: Repository) -> frozenset[str]:
+    """Return the commits whose parents this clone was told to leave out; none in a whole clone."""
+    name = _run(repository, "rev-parse", "--path-format=absolute", "--git-path", "shallow").decode().rstrip("\n")
+    with contextlib.suppress(FileNotFoundError):
+        return frozenset(Path(name).read_text().split())
+    return frozenset()
+
+
+def list_commits(repository: Repository, tip: str, known: str = "") -> Iterator[str]:
+    """Yield the commits behind ``tip`` that are no merges, newest first, without those behind ``known``."""
+    without = [f"^{known}"] if known else []
+    lines = _stream(repository, b"\n", "rev-list", "--no-merges", "--end-of-options", tip, *without)
+    return (line.decode() for line in lines)
+
+
+_FIELDS = "%x01%H%x00%ct%x00%an%x00%ae%x00%s%x00%(trailers:key=Co-authored-by,valueonly,separator=%x01)"
+
+
+def read_commits(repository: Repository, shas: Sequence[str]) -> Iterator[bytes]:
+    """Yield NUL-separated fields for each commit: \\x01 and its id, time, author's name and e-mail, subject,
+    co-authors (apart by \\x01), then what ``git diff-tree --raw -z`` says: changed paths, exact renames as such.
+    """
+    options = ["-r", "-z", "--root", "--raw", "-M100%", "--no-abbrev", "--always", "--encoding=UTF-8"]
+    names = "".join(f"{sha}\n" for sha in shas).encode()
+    return _stream(repository, b"\0", "diff-tree", "--stdin", *options, f"--format={_FIELDS}", stdin=names)
+
+
+def _stream(repository: Repository, end: bytes, *arguments: str, stdin: bytes = b"") -> Iterator[bytes]:
+    """Yield what git prints, apart by ``end``, as it comes; ``stdin`` is to be shorter than a pipe's buffer.
+
+    Raises:
+        SourceError: git failed; what it had printed is not all.
+    """
+    with tempfile.TemporaryFile() as complaints:
+        process = subprocess.Popen(
+            _command(repository.git_dir, *arguments),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            env=hardened_environment(),
+            cwd=repository.location,
+        )
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(stdin)
+                process.stdin.close()
+            rest = b""
+            while chunk := process.stdout.read(1 << 16):
+                *whole, rest = (rest + chunk).split(end)
+                yield from whole
+            if rest:
+                yield rest
+            if process.wait():
+                complaints.seek(0)
+                reason = last_line(complaints.read().decode(errors="replace"))
+                raise SourceError(f"git {arguments[0]} failed in {repository.location}: {reason}")
+        finally:
+            process.stdout.close()
+            process.kill()
+            process.wait()
+
+
+def canonical_people(repository: Repository, mailmap: str, people: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return (name, e-mail) of each person as the blob ``mailmap`` has it; git's own reader applies it."""
+    if not people or not mailmap:
+        return list(people)
+    config = ["-c", "core.bare=true", "-c", f"mailmap.blob={mailmap}", "-c", f"mailmap.file={os.devnull}"]
+    command = ["git", f"--git-dir={repository.git_dir}", *config, "check-mailmap", "--stdin"]
+    given = "".join(f"{name} <{email}>\n" for name, email in people).encode()
+    with tempfile.TemporaryDirectory(prefix="gitstrata-") as nowhere:  # git would read a .mailmap that lies here
+        done = subprocess.run(command, input=given, capture_output=True, env=hardened_environment(), cwd=nowhere)
+    lines = done.stdout.decode(errors="replace").split("\n")[:-1]
+    if done.returncode or len(lines) != len(people):
+        raise SourceError(f"git check-mailmap failed: {last_line(done.stderr.decode(errors='replace'))}")
+    found = [re.fullmatch(r"(?:(.*) )?<(.*)>", line) for line in lines]
+    return [(m[1] or "", m[2]) if m else person for m, person in zip(found, people, strict=True)]
 
 
 class ObjectReader:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 import psycopg
 import tenacity
 
-from flows import git, paths, plan, policy, verify
+from flows import git, past, paths, plan, policy, verify
 from flows.embed import Embedder
 from flows.embed.shelf import Shelf
-from flows.errors import DatabaseError, EmbedderError, GitstrataError, Moved, UsageError
+from flows.errors import Busy, DatabaseError, EmbedderError, GitstrataError, Moved, UsageError
 from flows.plan import Plan
 from flows.report import Report, cpu_seconds, peak_memory_mb
 from flows.select import Rules
@@ -24,6 +24,7 @@ from flows.store import (
     branches,
     collect,
     cuts,
+    history,
     lexicon,
     locks,
     members,
@@ -69,6 +70,7 @@ class Target:
     dry_run: bool = False
     verify: bool = False  # compare everything that is shown with what git and the model say
     place: plan.Place = plan.nowhere  # where a rule stands
+    history: int = past.BUDGET  # commits whose facts are read at most, once the commit is published
 
 
 def sync(
@@ -96,9 +98,33 @@ def sync(
     )
     shelf = embedder if isinstance(embedder, Shelf) else Shelf(settings.model, embedder)
     try:
-        return attempts(_once, database, settings, shelf, target, progress or (lambda stage, done, total: None))
+        report: Report = attempts(
+            _once, database, settings, shelf, target, progress or (lambda stage, done, total: None)
+        )
     except psycopg.Error as error:
         raise _database_error(error) from error
+    if target.history and report.outcome in ("done", "unchanged", "partial") and not target.dry_run:
+        _collect_history(database, target, report)
+    return report
+
+
+def _collect_history(database: Database, target: Target, report: Report) -> None:
+    """Bring the facts of commits up to what is published; what fails here fails no publish and is tried next time."""
+    started = cpu_seconds()
+    commit = target.commit
+    try:
+        with report.stage("history"), database.connect() as connection:
+            branch_id = history.default_branch(connection, target.repo, commit.branch, commit.sha)
+            if branch_id is not None:
+                with locks.branch(connection, target.repo, commit.branch, wait=False):
+                    source = past.Source(target.repository, commit, target.rules, target.history)
+                    note = past.collect(connection, branch_id, source)
+                    report.notes += [note] if note else []
+    except Busy:
+        pass  # the run that holds the branch brings its history, too
+    except (GitstrataError, psycopg.Error) as error:
+        report.notes.append(f"history was not read to the end: {_said(error)}; the next run goes on")
+    report.cpu_seconds = round(report.cpu_seconds + cpu_seconds() - started, 3)
 
 
 def _once(database: Database, settings: Settings, shelf: Shelf, target: Target, progress: Progress) -> Report:
@@ -150,6 +176,7 @@ class _Run:
     progress: Progress
     healed: frozenset[int] = frozenset()  # cuts to be written anew
     run_id: int | None = None  # once it has been let in: a request that is refused is no run of the branch
+    kept_out: str = ""  # digest of the rules that deny paths
     rules_fp: str = ""  # of the configuration and, behind it, of the commit's policy files
 
     def go(self, connection: Connection) -> None:
@@ -255,6 +282,7 @@ class _Run:
     def _plan(self, connection: Connection, branch: Branch | None, stale: set[bytes]) -> Plan:
         entries = git.list_tree(self.target.repository, self.target.commit.sha)
         told = policy.read(self.target.repository, entries)
+        self.kept_out = past.digest(self.target.rules, told)
         self.rules_fp = _AND.join(filter(None, (self.target.rules.fingerprint, told.fingerprint)))
         shown, failed = branches.entries(connection, branch) if branch else (set[bytes](), set[bytes]())
         right = shown - failed - stale if branch and branch.rules_fp == self.rules_fp else set[bytes]()
@@ -358,6 +386,8 @@ class _Run:
             self.report.chunks.removed = branches.count_chunks(connection, branch, removed) if branch else 0
             self.report.files.new = len(changed) - len(replaced)
             self.report.files.removed = len(todo.gone)
+            if branch is not None and branch.rules_fp != self.rules_fp:
+                history.forget(connection, self.target.repo, unless_rules=self.kept_out)
             published = branches.publish(
                 connection,
                 self.target.repo,

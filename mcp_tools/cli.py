@@ -205,6 +205,23 @@ def search(
 
 
 @app.command()
+def who(
+    topic: Annotated[str, typer.Argument(help="What the code does, identifiers in it, or a path.")],
+    limit: Annotated[int, typer.Option("--limit", "-n", help="People, 1 to 20.")] = 5,
+    repo: RepoOption = "",
+    project: Annotated[str, typer.Option("--project", help="Only the repositories of this project.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Find the people who know a topic, by who changed the code behind it."""
+    from mcp_tools import render
+    from mcp_tools.who_knows import who_knows
+
+    with _index() as opened:
+        answer = who_knows(opened, topic, limit=limit, repo=repo, project=project)
+    _print(answer.model_dump(), render.who_text(answer), as_json)
+
+
+@app.command()
 def show(
     source_id: Annotated[str, typer.Argument(help="source_id (path#Symbol) or url (path#L10-L42) of a row.")],
     repo: RepoOption = "",

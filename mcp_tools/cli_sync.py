@@ -31,6 +31,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on stan
 GRACE_DAYS = 14
 GC_WAIT = 60.0  # seconds that gc waits for runs to end before it gives up
 FOLDER = Path("repos.d")
+HISTORY = 20_000  # commits, as in flows/past.py
 
 
 def sync(
@@ -49,6 +50,9 @@ def sync(
     force: Annotated[bool, typer.Option("--force", help="Publish an older commit or configuration, too.")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="Compare everything shown with git and the model.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")] = False,
+    history: Annotated[
+        int, typer.Option("--history", min=0, help="Commits to read for who_knows at most in this run; 0 = none.")
+    ] = HISTORY,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=64, help="Repositories worked on at once.")] = 1,
     wait: Annotated[bool, typer.Option(help="Wait for another run on the same branch, or fail at once.")] = True,
     as_json: Json = False,
@@ -68,7 +72,7 @@ def sync(
     if commit and not re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", commit):
         raise UsageError(f"--commit {commit!r}: give the whole id of a commit, 40 or 64 lower-case hex digits")
     folder = config or (FOLDER if FOLDER.is_dir() else None)
-    options = Options(branch or _checked_out(checkout), commit, checkout, force, dry_run, verify, wait, folder)
+    options = Options(branch or _checked_out(checkout), commit, checkout, force, dry_run, verify, wait, history, folder)
     settings = settings_module.load()
     chosen, notes = _chosen(settings, names or [], options)
     reports = run(settings, chosen, options, jobs=jobs, quiet=as_json)
@@ -188,7 +192,7 @@ def purge(
     What a glob took away comes back with the next run unless the repository's rules deny it.
     """
     from flows import adhoc
-    from flows.store import branches, collect, lexicon
+    from flows.store import branches, collect, history, lexicon
     from flows.store import repos as stored
     from flows.store.connect import open_database
     from flows.store.models import active_model
@@ -202,6 +206,7 @@ def purge(
         if name not in stored.names(connection):
             raise UsageError(f"unknown repo {name!r}: gitstrata status lists what there is")
         if patterns:
+            history.forget(connection, name)  # subjects may speak of the files; the next run reads them again
             oids = branches.remove_files(connection, name, patterns[0])
         else:
             oids = branches.blobs_of(connection, name)

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flows.store import candidates
 from flows.store.read import BranchInfo
-from mcp_tools.results import BranchStatus, ChunkResult, CodeResult, CodeRow, Row, SearchResult, StatusResult
+from mcp_tools.results import (
+    BranchStatus,
+    ChunkResult,
+    CodeResult,
+    CodeRow,
+    Row,
+    SearchResult,
+    StatusResult,
+    WhoResult,
+)
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
@@ -100,6 +109,17 @@ def search_text(answer: SearchResult) -> str:
     if answer.next_cursor:
         lines.append(f"next_cursor {answer.next_cursor}")
     return clip("\n".join(lines))
+
+
+def who_text(answer: WhoResult) -> str:
+    """Return the text form of who_knows' answer."""
+    lines = ["rank author score: what earned it"] if answer.result else []
+    lines += [f"{n}. {a.author} {a.score:g}: {', '.join(a.issues)}" for n, a in enumerate(answer.result, 1)]
+    lines += ["evidence: date commit repo path, author, subject"] if answer.evidence else []
+    for item in answer.evidence:
+        head = " ".join(filter(None, [item.date, item.commit, item.repo, item.path]))
+        lines.append(f"- {head}, {item.author}" + (f", {item.subject}" if item.subject else ""))
+    return clip("\n".join([*lines, answer.note]))
 
 
 def row_text(n: int, row: Row) -> str:
@@ -202,7 +222,7 @@ def _branch_lines(branch: BranchStatus) -> list[str]:
         f"{branch.repo} ({branch.branch}): {branch.state}, commit {branch.commit[:12] or 'none'} of "
         f"{branch.committed_at}, indexed {branch.indexed_at}, head {branch.head[:12] or 'unknown'} seen "
         f"{branch.head_seen_at}",
-        f"  {branch.files} files ({_counts(branch.languages)}); chunks: {chunks or 'none'}",
+        f"  {branch.files} files ({_counts(branch.languages)}); chunks: {chunks or 'none'}; history {branch.history}",
     ]
     if branch.skipped:
         lines.append(f"  not indexed: {_counts(branch.skipped)}")

@@ -66,6 +66,33 @@ class CodeResult(_Result):
     note: str = Field(description="how to narrow, what was not searched, or why there is nothing")
 
 
+class Author(_Result):
+    """A person who knows the topic."""
+
+    author: str
+    score: float = Field(description="comparable within this answer only")
+    issues: list[str] = Field(description="what earned the score: source_ids, then commits; or active in REPO")
+
+
+class Evidence(_Result):
+    """A commit that changed a file behind the topic, or whom CODEOWNERS names for one."""
+
+    author: str
+    repo: str
+    commit: str = Field(description="empty for CODEOWNERS")
+    date: str
+    path: str = Field(description="as it was called then")
+    subject: str = Field(description="of the commit, or CODEOWNERS; empty where it names what is denied")
+
+
+class WhoResult(_Result):
+    """Answer of who_knows."""
+
+    result: list[Author]
+    evidence: list[Evidence]
+    note: str = Field(description="how far the history reaches, or why there is nobody")
+
+
 class Neighbour(_Result):
     """A chunk before or after the one asked for."""
 
@@ -122,6 +149,7 @@ class BranchStatus(_Result):
     chunks: dict[str, int] = Field(description="by level")
     languages: dict[str, int] = Field(description="indexed files by language")
     skipped: dict[str, int] = Field(description="files that show nothing, by reason")
+    history: str = Field(description="how far the facts behind who_knows reach: complete, since a date, or none")
     note: str = Field(description="which rule denies everything, if one does")
     last_run: list[RunInfo] = Field(description="at most one")
 

@@ -28,7 +28,7 @@ from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
 from mcp_tools import code_resource, seed_tools
 from mcp_tools.index import Index
-from mcp_tools.results import ChunkResult, CodeResult, ReposResult, SearchResult, StatusResult
+from mcp_tools.results import ChunkResult, CodeResult, ReposResult, SearchResult, StatusResult, WhoResult
 
 log = logging.getLogger("gitstrata")
 
@@ -40,6 +40,7 @@ gitstrata holds whole git repositories at a published commit, cut into files, cl
   a full name such as Class.method finds its definition; an empty pattern with paths lists files.
 - get_chunk: the code of a row (its source_id or url), with its neighbours, or widened to its class or file.
 - find_related: code that resembles a row, elsewhere.
+- who_knows: whom to ask about a topic or path, by who changed its code, with commits as evidence.
 - list_repos: which repositories there are, with their branches, languages and projects.
 - index_status: which commit is indexed, whether it is current, and which files were left out and why.
 Plain grep in your working tree is better for uncommitted changes in files that you have checked out: the index shows
@@ -268,6 +269,25 @@ def _code_tools(server: MCPServer[None], index: Index) -> None:
         with _reported():
             answer = tool.find_related(index, source_id, limit=limit, repo=repo, project=project)
         return _result(answer, render.search_text(answer))
+
+    @server.tool(annotations=READ_ONLY, title="Who knows a piece of code")
+    @_described
+    def who_knows(
+        topic: Annotated[str, Field(description="What the code does, identifiers in it, or a path")],
+        limit: Annotated[int, Field(description="People to return, 1 to 20")] = 5,
+        repo: Repo = "",
+        project: Annotated[str, Field(description="Project (a named set of repositories); empty for all")] = "",
+    ) -> Annotated[CallToolResult, WhoResult]:
+        """Find whom to ask about a topic: who changed the code behind it, lately and often, with commits as evidence.
+
+        For who wrote one line of a file that you have checked out, git blame is better.
+        """
+        from mcp_tools import render
+        from mcp_tools import who_knows as tool
+
+        with _reported():
+            answer = tool.who_knows(index, topic, limit=limit, repo=repo, project=project)
+        return _result(answer, render.who_text(answer))
 
     @server.tool(annotations=READ_ONLY, title="List repositories")
     @_described

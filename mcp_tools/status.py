@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from flows.store import read, runs
+from flows import past
+from flows.store import history, read, runs
 from flows.store.models import active_model, building_model
 from flows.store.read import BranchInfo
 from flows.store.runs import Run
@@ -66,6 +67,7 @@ def _branch(connection: Connection, info: BranchInfo) -> BranchStatus:
         chunks=dict(zip(scope.LEVELS, info.chunks, strict=True)),
         languages=coverage.languages,
         skipped=coverage.skipped,
+        history=past.coverage(history.find(connection, info.branch_id)),
         note="; ".join(run.report.get("notes") or []) if run and not info.files else "",
         last_run=[_run(run)] if run else [],
     )
@@ -94,6 +96,7 @@ def _unpublished(run: Run) -> BranchStatus:
         chunks={},
         languages={},
         skipped={},
+        history="none",
         note="",
         last_run=[_run(run)],
     )

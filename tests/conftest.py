@@ -13,6 +13,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from flows import git, settings, urls
+from flows.past import BUDGET
 from flows.report import Report
 from flows.select import Rules
 from flows.settings import Settings
@@ -75,6 +76,7 @@ class Indexer:
 
     def __init__(self, database: Database, config: Settings, embedder: StubEmbedder) -> None:
         self.database, self.config, self.embedder = database, config, embedder
+        self.history = BUDGET
 
     def __call__(
         self,
@@ -94,6 +96,7 @@ class Indexer:
             rules or Rules(),
             make_default=not rev if default is None else default,
             rename=bool(name),
+            history=self.history,
         )
         return sync(self.database, self.config, self.embedder, target)
 

@@ -76,9 +76,16 @@ def connect(conninfo: str, **options: Any) -> Connection:
         raise DatabaseError(f"cannot connect to {describe(conninfo)}: {_one_line(error)}") from error
 
 
-def copy_rows(connection: Connection, table: str, types: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Append ``rows`` to ``table`` by a binary COPY; ``types`` are the names of its columns' types."""
-    query = sql.SQL("copy {} from stdin (format binary)").format(sql.Identifier(table))
+def copy_rows(
+    connection: Connection,
+    table: str,
+    types: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    columns: Sequence[str] = (),
+) -> None:
+    """Append ``rows`` to ``table`` by a binary COPY; ``types`` are the names of the types of ``columns``, () = all."""
+    named = sql.SQL(" ({})").format(sql.SQL(", ").join(map(sql.Identifier, columns))) if columns else sql.SQL("")
+    query = sql.SQL("copy {}{} from stdin (format binary)").format(sql.Identifier(table), named)
     with connection.cursor() as cursor, cursor.copy(query) as copy:
         copy.set_types(types)
         for row in rows:

@@ -25,7 +25,7 @@ from mcp_tools.index import Index
 from mcp_tools.server import parse_toolsets
 from tests.mcp_tools.conftest import ROOT, Client, connected, embedded, environment, in_memory, text_of
 
-CODE_TOOLS = ["code_search", "search_code", "get_chunk", "find_related", "list_repos", "index_status"]
+CODE_TOOLS = ["code_search", "search_code", "get_chunk", "find_related", "who_knows", "list_repos", "index_status"]
 TOOLS = [*CODE_TOOLS, "query_knowledge_base", "add_case_reference"]
 LOOP = "cerebrum_run_free_energy_loop"
 
