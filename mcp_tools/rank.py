@@ -15,6 +15,7 @@ from mcp_tools.rules import Question
 POOL = 200  # texts that each list contributes; 200 measured better than 50 and 100
 RRF_K = 60  # Cormack, Clarke, Büttcher 2009: score = sum over lists of weight / (k + rank)
 WEIGHTS = {"near": 1.0, "worded": 1.0, "named": 1.0, "file": 0.5}
+SHARE = 0.5  # of its word score compared with the best one: ranks do not say that nothing else has the words
 PATH = 0.3  # of the likeness of a file's path, added to that of its text
 COHERENCE = 0.4  # of what the file's next best rows score, added to its best one
 COHERENCE_OF_NAMES = 0.04  # ... where one name is asked for: its definition is in one place
@@ -72,7 +73,8 @@ def fuse(hits: Iterable[Hit], likeness: Mapping[int, float]) -> list[Ranked]:
 
     def score(hit: Hit) -> float:
         ranks = {"near": hit.near, "worded": hit.worded, "named": hit.named, "file": files.get(hit.cut_id, 0)}
-        return sum(WEIGHTS[pool] / (RRF_K + rank) for pool, rank in ranks.items() if rank)
+        fused = sum(WEIGHTS[pool] / (RRF_K + rank) for pool, rank in ranks.items() if rank)
+        return fused + SHARE * hit.share / RRF_K
 
     return sorted((Ranked(hit, score(hit)) for hit in hits), key=_order)
 

@@ -38,7 +38,8 @@ SCOPES = ("root", "whole")
 ONE = dict.fromkeys(("defines", "is_called_so", "mentions", "says_symbol", "says_path", "stands_aside"), 1.0)
 WITHOUT: dict[str, dict[str, Any]] = {  # name of what is left out -> attributes of rank, and of rules, to change
     "meaning": {"WEIGHTS": {**rank.WEIGHTS, "near": 0.0}},
-    "words": {"WEIGHTS": {**rank.WEIGHTS, "worded": 0.0}},
+    "words": {"WEIGHTS": {**rank.WEIGHTS, "worded": 0.0}, "SHARE": 0.0},
+    "share of the best word score": {"SHARE": 0.0},
     "definitions by name": {"WEIGHTS": {**rank.WEIGHTS, "named": 0.0}},
     "files as a whole": {"WEIGHTS": {**rank.WEIGHTS, "file": 0.0}},
     "coherence": {"COHERENCE": 0.0, "COHERENCE_OF_NAMES": 0.0},

@@ -96,13 +96,15 @@ def candidates(
         with {scope} near as materialized (
             select text_id, rank() over (order by distance) as rank from ({near}) n
         ), worded as materialized (
-            select text_id, rank() over (order by score desc) as rank from ({worded}) w
+            select text_id, rank() over (order by score desc) as rank, score / nullif(max(score) over (), 0) as share
+            from ({worded}) w
         )
         select place.*
         from near n full join worded w using (text_id)
         cross join lateral (
             select f.branch_id, f.path, f.language, c.cut_id, c.ord, c.level, c.anchor, c.symbol, c.signature,
-                c.start_line, c.end_line, c.text_id, coalesce(n.rank, 0), coalesce(w.rank, 0), f.category
+                c.start_line, c.end_line, c.text_id, coalesce(n.rank, 0), coalesce(w.rank, 0), f.category,
+                0, coalesce(w.share, 0)
             from chunk c join file f using (cut_id) where c.text_id = coalesce(n.text_id, w.text_id) and {where}
             order by f.path, f.branch_id, c.ord limit {places}
         ) place

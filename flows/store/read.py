@@ -77,6 +77,7 @@ class Hit:
     worded: int
     category: str = ""  # docs or code where the repository says so
     named: int = 0
+    share: float = 0.0  # of the best word score that anything in scope has
 
 
 @dataclass(frozen=True, slots=True)
