@@ -36,6 +36,18 @@ from mcp_tools.index import Index  # noqa: E402
 
 SCOPES = ("root", "whole")
 ONE = dict.fromkeys(("defines", "is_called_so", "mentions", "says_symbol", "says_path", "stands_aside"), 1.0)
+
+
+def _alone(pool: str) -> dict[str, Any]:
+    return {
+        "WEIGHTS": {name: float(name == pool) for name in rank.WEIGHTS},
+        "SHARE": 0.0,
+        "COHERENCE": 0.0,
+        "COHERENCE_OF_NAMES": 0.0,
+        "factor": lambda _hit, _question: 1.0,
+    }
+
+
 WITHOUT: dict[str, dict[str, Any]] = {  # name of what is left out -> attributes of rank, and of rules, to change
     "meaning": {"WEIGHTS": {**rank.WEIGHTS, "near": 0.0}},
     "words": {"WEIGHTS": {**rank.WEIGHTS, "worded": 0.0}, "SHARE": 0.0},
@@ -46,6 +58,8 @@ WITHOUT: dict[str, dict[str, Any]] = {  # name of what is left out -> attributes
     "saturation": {"FILE_DECAY": 1.0},
     **{f"rule {name}": {name: lambda _hit, _question: 1.0} for name in ONE},
     "all rules": {"factor": lambda _hit, _question: 1.0},
+    "all but words (BM25 alone)": _alone("worded"),
+    "all but meaning (vectors alone)": _alone("near"),
 }
 RESAMPLES = 2_000
 
