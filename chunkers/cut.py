@@ -16,7 +16,7 @@ from chunkers.plain import cut_plain
 from chunkers.prose import cut_prose
 from chunkers.tree import cut_tree, defines
 
-CUTTER_VERSION = 3  # raise it with every change that can alter a chunk
+CUTTER_VERSION = 4  # raise it with every change that can alter a chunk
 BEGINNING = 16_000  # characters of a large file that tell whether it is code at all
 
 

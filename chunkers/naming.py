@@ -15,9 +15,8 @@ SIGNATURE_CHARS = 300
 DOC_CHARS = 300
 
 _SENTENCE = re.compile(r"(.+?[.!?。！？])(?:\s|$)|(.+)", re.DOTALL)
-_ANNOTATIONS = re.compile(
-    r"^(?:@(?!(?:interface|implementation|protocol)\b)[\w.]+(?:\s*\((?:[^()]|\([^()]*\))*\))?\s+)+"
-)
+_ANNOTATION = re.compile(r"@(?!(?:interface|implementation|protocol)\b)[\w.:]+\s*")
+_BETWEEN = re.compile(r"(?:\s|//[^\n]*\n)*")
 _TEMPLATE_ARGUMENTS = re.compile(r"<[^<>]*>(?=::)")
 _JS_PREFIX = re.compile(r"^exports\.|^(?:this|self|window|globalThis)\.")
 _TRAILING_COMMENT = re.compile(r":\s*#.*\Z", re.DOTALL)
@@ -70,17 +69,34 @@ def signature_of(
     before = _WORD_BEFORE.search(source, max(source.rfind(b"\n", near, start) + 1, near), start)
     begin = before.start() if before else start
     limit = (body if body is not None else end) if body != start else end
-    text = source[begin : min(limit, begin + 4 * SIGNATURE_CHARS)].decode("utf-8", "replace")
+    window = (16 if source[begin : begin + 1] == b"@" else 4) * SIGNATURE_CHARS
+    text = source[begin : min(limit, begin + window)].decode("utf-8", "replace")
     text = text.lstrip()
     if noise is not None:
         text = noise.sub("", text)
+    text = _without_annotations(text)
     if body is None and is_type:
         text = text.partition("\n")[0]
-    if text.startswith("@"):
-        text = _ANNOTATIONS.sub("", text)
     if "#" in text:
         text = _TRAILING_COMMENT.sub("", text)
     return clip(text.rstrip().rstrip("{:;,\\").rstrip(), SIGNATURE_CHARS)
+
+
+def _without_annotations(text: str) -> str:
+    """Return a definition without the annotations before it, unless nothing would be left."""
+    at = 0
+    while found := _ANNOTATION.match(text, at):
+        at = found.end()
+        if text[at : at + 1] == "(":
+            depth = 0
+            for at in range(at, len(text)):
+                depth += (text[at] == "(") - (text[at] == ")")
+                if not depth:
+                    break
+            at += 1
+        between = _BETWEEN.match(text, at)
+        at = between.end() if between else at
+    return text[at:] or text
 
 
 def first_sentence(text: str) -> str:
