@@ -89,11 +89,11 @@ def _without_annotations(text: str) -> str:
         at = found.end()
         if text[at : at + 1] == "(":
             depth = 0
-            for at in range(at, len(text)):
+            while at < len(text):
                 depth += (text[at] == "(") - (text[at] == ")")
+                at += 1
                 if not depth:
                     break
-            at += 1
         between = _BETWEEN.match(text, at)
         at = between.end() if between else at
     return text[at:] or text
