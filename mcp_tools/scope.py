@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from chunkers import languages as language_table
 from chunkers.chunk import Level
 from flows.errors import UsageError
-from flows.store import read
+from flows.store import read, repos
 from flows.store.read import BranchInfo, Filters
 
 if TYPE_CHECKING:
@@ -51,9 +51,10 @@ def resolve(
     Raises:
         UsageError: an unknown repository, project, branch, language or level; the message lists valid ones.
     """
-    if project:
-        raise UsageError(f"unknown project {project!r}: no projects are configured; use repo instead")
     found = read.branches(connection, repo, branch)
+    if project:
+        members = _members(connection, project, repo)
+        found = [info for info in found if info.repo in members]
     if not found:
         _explain_missing(connection, repo, branch)
     include, exclude, likely = path_patterns(paths)
@@ -82,6 +83,20 @@ def _explain_missing(connection: Connection, repo: str, branch: str) -> None:
         raise UsageError(f"unknown branch {branch!r}{of_repo}: {_choices(branch, names, 'none is indexed yet')}")
     if names:
         raise UsageError(f"no default branch{of_repo} is indexed: say which in branch. {_choices('', names, '')}")
+
+
+def _members(connection: Connection, project: str, repo: str) -> list[str]:
+    """Return the repositories of a project; raise if there is none, or ``repo`` is not one of them."""
+    members = repos.matching(connection, "", project)
+    if not members:
+        known = repos.projects(connection)
+        nearest = difflib.get_close_matches(project, known, 1, 0.6)
+        hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+        there = f"There are {', '.join(known[:MAX_NAMES])}" if known else "no projects are configured; use repo instead"
+        raise UsageError(f"unknown project {project!r}: {hint}{there}")
+    if repo and repo not in members:
+        raise UsageError(f"{repo} is not in the project {project}: it has {', '.join(members[:MAX_NAMES])}")
+    return members
 
 
 def _choices(given: str, names: Sequence[str], none: str) -> str:

@@ -121,3 +121,64 @@ def origin(connection: Connection, name: str) -> str:
 def names(connection: Connection) -> list[str]:
     """Return the names of all repositories, whoever added them."""
     return [row[0] for row in connection.execute("select name from repo order by name")]
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A repository with what its default branch shows, else its first; nothing if nothing is published."""
+
+    name: str
+    projects: list[str]
+    branches: list[str]  # the default one first
+    commit_sha: str
+    published_at: datetime | None
+    files: int
+    chunks: int
+    languages: dict[str, int]  # files by language, most first
+
+
+def matching(connection: Connection, part: str, project: str = "") -> list[str]:
+    """Return the names that contain ``part``, in any case, of all repositories or of a project's."""
+    rows = connection.execute(
+        "select name from repo where position(lower(%(part)s) in lower(name)) > 0"
+        " and (%(project)s = '' or config -> 'projects' ? %(project)s) order by name",
+        {"part": part, "project": project},
+    )
+    return [row[0] for row in rows]
+
+
+def projects(connection: Connection) -> list[str]:
+    """Return the projects that configurations name."""
+    rows = connection.execute(
+        "select distinct jsonb_array_elements_text(config -> 'projects') from repo where config ? 'projects' order by 1"
+    )
+    return [row[0] for row in rows]
+
+
+def listed(connection: Connection, names: list[str], languages: int) -> list[Listed]:
+    """Return repositories with their most common ``languages``."""
+    rows = connection.execute(
+        """
+        select r.name, coalesce(r.config -> 'projects', '[]'), b.names, coalesce(b.commit_sha, ''), b.published_at,
+            coalesce(b.files, 0), coalesce(b.chunks, 0), coalesce(f.languages, '{}')
+        from repo r
+        left join lateral (
+            select (array_agg(branch_id order by is_default desc, name))[1] as branch_id,
+                array_agg(name order by is_default desc, name) as names,
+                (array_agg(commit_sha order by is_default desc, name))[1] as commit_sha,
+                (array_agg(published_at order by is_default desc, name))[1] as published_at,
+                (array_agg(files order by is_default desc, name))[1] as files,
+                (array_agg((select sum(n) from unnest(chunks) n) order by is_default desc, name))[1] as chunks
+            from branch where repo_id = r.repo_id
+        ) b on true
+        left join lateral (
+            select json_object_agg(language, n order by n desc, language) as languages from (
+                select language, count(*) as n from file where branch_id = b.branch_id and skip is null
+                group by language order by n desc, language limit %(languages)s
+            ) l
+        ) f on true
+        where r.name = any(%(names)s) order by r.name
+        """,
+        {"names": names, "languages": languages},
+    )
+    return [Listed(r[0], r[1], r[2] or [], r[3], r[4], r[5], int(r[6]), r[7]) for r in rows]
