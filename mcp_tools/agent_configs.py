@@ -28,9 +28,9 @@ _INPUT = {"type": "promptString", "id": "gitstrata-token", "description": "Token
 HINT = """\
 ## Finding code
 
-The MCP server `gitstrata` searches whole repositories at their published commits, also ones that are not checked out here.
+The MCP server `gitstrata` searches whole repositories at published commits, also ones that are not checked out here.
 - Use its `code_search` when you know what code does but not its name or place, before you read files one by one.
-- Use its `search_code` for every line with a text or regular expression across repositories; read hits with `get_chunk`.
+- Use its `search_code` for every line with a text or pattern across repositories; read hits with `get_chunk`.
 - Use plain grep for uncommitted changes and for exact strings in the working tree.
 - Sub-agents have the same tools: say so when you hand over a task.
 """
@@ -87,7 +87,7 @@ def _codex(launch: Launch) -> dict[str, Any]:
 
 
 def _desktop(launch: Launch) -> dict[str, Any]:
-    """Claude Desktop's file knows programs only: mcp-remote is the usual bridge. No space after a colon, for Windows."""
+    """Claude Desktop's file knows programs only: mcp-remote is the usual bridge (no blank in its arguments)."""
     if not launch.url:
         return launch.local
     args = ["-y", "mcp-remote", launch.url, "--header", "Authorization:${GITSTRATA_AUTHORIZATION}"]
@@ -204,9 +204,7 @@ def write(client: Client, launch: Launch, path: Path) -> Path | None:
     try:
         text = render(client, launch, existing or "")
     except UsageError as error:
-        raise UsageError(
-            f"{path} {error}: it is left as it is; add the entry that is printed without --write"
-        ) from error
+        raise UsageError(f"{path} {error}: it is left as it is; without --write the entry is printed") from error
     if text == existing:
         return None
     backup = None
