@@ -38,7 +38,7 @@ def postgres(tmp_path: Path) -> Iterator[EmbeddedServer]:
 
 def kill(server: EmbeddedServer) -> None:
     """End the server as a machine that fails does."""
-    pid = int((server.data / "postmaster.pid").read_text().split("\n")[0])
+    pid = int(next(server.directory.rglob("postmaster.pid")).read_text().split("\n")[0])
     os.kill(pid, signal.SIGKILL)
     while True:
         try:
@@ -103,20 +103,22 @@ def test_a_server_that_is_killed_and_comes_back_gives_no_wrong_answer(postgres: 
                     failures.append((time.monotonic(), error))
 
         reference = search_code(index, "queue", limit=50)
-        clients = [threading.Thread(target=ask) for _ in range(4)]
+        clients = [threading.Thread(target=ask, daemon=True) for _ in range(4)]
         for client in clients:
             client.start()
-        for _ in range(2):
+        try:
+            for _ in range(2):
+                time.sleep(1)
+                kill(postgres)
+                time.sleep(3)
+                postgres.start()
+                back = time.monotonic()
+                while not good or good[-1] < back:
+                    assert time.monotonic() < back + 30, failures[-1:]
+                    time.sleep(0.05)
             time.sleep(1)
-            kill(postgres)
-            time.sleep(3)
-            postgres.start()
-            back = time.monotonic()
-            while not good or good[-1] < back:
-                assert time.monotonic() < back + 30, failures[-1:]
-                time.sleep(0.05)
-        time.sleep(1)
-        done.set()
+        finally:
+            done.set()
         for client in clients:
             client.join(30)
             assert not client.is_alive()
