@@ -299,8 +299,9 @@ def test_a_guarded_index_shows_nothing_to_a_request_without_a_token(filled: Sett
             index_status(index)
         with access.granted(Access("pay", ("pay",))):
             assert [branch.repo for branch in index_status(index).branches] == ["acme/pay"]
-        with access.granted(Access("none", ())):
-            assert index_status(index).branches == []
+        with access.granted(Access("none", ("empty",))):
+            answer = index_status(index)
+            assert answer.branches == [] and "this token's projects (empty)" in answer.note
         with access.granted(Access("odd", ("pay'; drop table repo; --", '"', "{"))):
             assert index_status(index).branches == []
         with access.granted(access.OWNER):
