@@ -6,6 +6,7 @@ GitstrataError                 exit code 1
 │   └── SchemaMismatch         this program and the database do not fit each other
 ├── SourceError                a repository, revision or remote cannot be read
 ├── DatabaseError              Postgres cannot be reached, started or used
+│   ├── Unreachable            no connection can be made
 │   └── Moved                  the branch was published by another run meanwhile
 ├── EmbedderError              the embedding model or provider failed
 ├── Busy                       another run holds the branch, or changes the model
@@ -66,6 +67,10 @@ class SourceError(GitstrataError):
 
 class DatabaseError(GitstrataError):
     """Postgres cannot be reached, started or used."""
+
+
+class Unreachable(DatabaseError):
+    """No connection to Postgres can be made; trying again later may help."""
 
 
 class EmbedderError(GitstrataError):

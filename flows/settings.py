@@ -22,6 +22,7 @@ class Settings:
     dsn: str | None  # None = the embedded server
     model: str  # of an index that has none yet: "" = the shipped one; else a name, a folder or an endpoint
     postgres_bin: Path | None  # GITSTRATA_PG_BIN: a bin folder to use instead of the wheel's
+    tokens_file: Path | None = None  # who may ask over HTTP; None = whoever is on this machine
 
     @property
     def scratch(self) -> Path:
@@ -33,7 +34,7 @@ class Settings:
 
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
-    """Read ``GITSTRATA_HOME``, ``GITSTRATA_DSN``, ``GITSTRATA_MODEL`` and ``GITSTRATA_PG_BIN``."""
+    """Read ``GITSTRATA_HOME``, ``_DSN``, ``_MODEL``, ``_PG_BIN`` and ``_TOKENS_FILE``."""
     env = os.environ if environ is None else environ
     home = _home(env)
     return Settings(
@@ -41,8 +42,13 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         server_dir=_server_dir(home),
         dsn=env.get("GITSTRATA_DSN") or None,
         model=env.get("GITSTRATA_MODEL", ""),
-        postgres_bin=Path(env["GITSTRATA_PG_BIN"]).expanduser() if env.get("GITSTRATA_PG_BIN") else None,
+        postgres_bin=_path(env, "GITSTRATA_PG_BIN"),
+        tokens_file=_path(env, "GITSTRATA_TOKENS_FILE"),
     )
+
+
+def _path(env: Mapping[str, str], name: str) -> Path | None:
+    return Path(env[name]).expanduser() if env.get(name) else None
 
 
 def _home(env: Mapping[str, str]) -> Path:

@@ -17,7 +17,7 @@ from flows import settings as settings_module
 from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
-from mcp_tools import cli_cases, cli_eval, cli_explain, cli_grep, cli_model, cli_sync
+from mcp_tools import cli_agents, cli_cases, cli_eval, cli_explain, cli_grep, cli_model, cli_sync
 from mcp_tools.summary import printable, summary
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ cli_model.register(app)
 cli_eval.register(app)
 cli_grep.register(app)
 cli_cases.register(app)
+cli_agents.register(app)
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
 RepoOption = Annotated[str, typer.Option("--repo", "-r", help="Only this repository.")]
@@ -276,12 +277,30 @@ def serve(
     toolsets: Annotated[
         str, typer.Option("--toolsets", help="Tools to offer, separated by commas: code, cases, cerebrum.")
     ] = "code,cases",
+    http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, for a team.")] = False,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on; others than this machine need tokens.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0 for any.")] = 8765,
+    workers: Annotated[int, typer.Option("--workers", help="Processes that answer.")] = 1,
+    allow_host: Annotated[
+        list[str], typer.Option("--allow-host", help="Name that requests may call this server by; may be repeated.")
+    ] = [],  # noqa: B006
+    rate: Annotated[int, typer.Option("--rate", help="Requests a minute for each token.")] = 600,
+    log_queries: Annotated[bool, typer.Option("--log-queries", help="Log what is asked, too.")] = False,
 ) -> None:
-    """Serve agents over MCP on standard input and output."""
+    """Serve agents over MCP: on standard input and output, or over HTTP."""
     from mcp_tools.server import parse_toolsets
+
+    settings, chosen = settings_module.load(), parse_toolsets(toolsets)
+    if http:
+        from mcp_tools import serve_http
+
+        options = serve_http.Options(host, port, workers, tuple(allow_host), rate, log_queries, chosen)
+        return serve_http.serve(settings, options)
     from mcp_tools.server import serve as run
 
-    run(settings_module.load(), parse_toolsets(toolsets))
+    return run(settings, chosen)
 
 
 @db.command("upgrade")

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flows.errors import DatabaseError, EmbedderError, SchemaMismatch, UsageError
+from flows.errors import DatabaseError, EmbedderError, SchemaMismatch, Unreachable, UsageError
 from flows.settings import Settings
+from mcp_tools import access
+from mcp_tools.outage import Outage
 from mcp_tools.seen import Seen
 
 if TYPE_CHECKING:
@@ -28,6 +30,15 @@ STATEMENT_SECONDS = 10
 CONNECT_SECONDS = 10
 PATIENCE_SECONDS = 2  # for a connection, before we look whether the server is still there
 CONNECTIONS = 8
+# A server that vanished without a word is noticed after about so long, not after the minutes of the system's defaults.
+LIVELY = {
+    "application_name": "gitstrata",
+    "connect_timeout": CONNECT_SECONDS,
+    "keepalives_idle": 10,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 1000 * (STATEMENT_SECONDS + 5),
+}
 PAUSE_SECONDS = 15  # that a model which failed is not asked again: nobody is to wait for a provider that is away
 ATTEMPTS = 3  # at finding the query's vector and the snapshot of one model
 
@@ -54,6 +65,8 @@ class Index:
         self._embedder = embedder
         self._shelf: Shelf | None = None  # made when first asked: numpy is not to delay the handshake
         self._model: Model | None = None  # the active one when last seen
+        self._outage = Outage()
+        self.guarded = False  # whether only requests with a token see anything
         self._failed = ("", 0.0, "")  # fingerprint of the model that failed last, when, and what is said of it
         self.seen = Seen()
 
@@ -65,12 +78,12 @@ class Index:
 
     def warm(self) -> None:
         """Connect and load the model now, quietly: whoever asks later gets the error."""
-        with contextlib.suppress(DatabaseError, SchemaMismatch), self.search("warm up"):
+        with access.granted(access.OWNER), contextlib.suppress(DatabaseError, SchemaMismatch), self.search("warm up"):
             pass
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Connection]:
-        """Give a connection whose statements all see one state of the index.
+        """Give a connection whose statements all see one state of the index, and only what the request may see.
 
         Raises:
             DatabaseError: the database cannot be reached, or a statement took too long.
@@ -78,7 +91,7 @@ class Index:
         """
         from flows.store import read
 
-        with self._told(), self._checked_out() as connection, read.snapshot(connection):
+        with self._told(), self._checked_out() as connection, read.snapshot(connection, self._projects()):
             yield connection
 
     @contextlib.contextmanager
@@ -86,8 +99,16 @@ class Index:
         """Give a connection in a transaction that may write; raises what :meth:`snapshot` does."""
         from flows.store import read
 
+        self._projects()  # a request without a token changes nothing, either
         with self._told(), self._checked_out() as connection, read.transaction(connection):
             yield connection
+
+    def _projects(self) -> tuple[str, ...] | None:
+        """Return the projects that this request is limited to."""
+        who = access.current()
+        if who is None and self.guarded:
+            raise UsageError("this request has no token: nothing can be shown")
+        return who.projects if who else None
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:
@@ -103,7 +124,7 @@ class Index:
         except (psycopg.DataError, UnicodeEncodeError) as error:
             raise UsageError(f"an argument cannot be looked up: {_first_line(error)}") from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            raise DatabaseError(f"the database went away: {_first_line(error)}. Try again in a moment") from error
+            raise DatabaseError(self._outage.describe(_first_line(error))) from error
         except psycopg.Error as error:
             raise DatabaseError(f"the database failed: {_first_line(error)}") from error
 
@@ -111,13 +132,21 @@ class Index:
     def _checked_out(self) -> Iterator[Connection]:
         import psycopg_pool
 
-        pool = self._connections()
         try:
-            connection = pool.getconn(timeout=PATIENCE_SECONDS)
-        except (psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed):
-            self._look_after(pool)
             pool = self._connections()
-            connection = pool.getconn(timeout=CONNECT_SECONDS)
+            try:
+                connection = pool.getconn(timeout=PATIENCE_SECONDS)
+            except (psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed):
+                self._look_after(pool)
+                pool = self._connections()
+                connection = pool.getconn(timeout=CONNECT_SECONDS)
+        except Unreachable as error:
+            raise DatabaseError(self._outage.describe(str(error))) from error
+        except psycopg_pool.PoolTimeout as error:
+            raise DatabaseError(
+                f"all {CONNECTIONS} connections were busy for {CONNECT_SECONDS} s: try again in a moment"
+            ) from error
+        self._outage.ended()
         try:
             yield connection
         finally:
@@ -152,7 +181,7 @@ class Index:
         options = f"-c statement_timeout={STATEMENT_SECONDS * 1000} -c max_parallel_workers_per_gather=0"
         pool: psycopg_pool.ConnectionPool[Connection] = psycopg_pool.ConnectionPool(
             database.conninfo,
-            kwargs={"autocommit": True, "prepare_threshold": None, "options": options, "application_name": "gitstrata"},
+            kwargs={"autocommit": True, "prepare_threshold": None, "options": options, **LIVELY},
             min_size=1,
             max_size=CONNECTIONS,
             check=psycopg_pool.ConnectionPool.check_connection,

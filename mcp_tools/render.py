@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flows.store import candidates
 from flows.store.read import BranchInfo
+from mcp_tools import access
 from mcp_tools.results import (
     BranchStatus,
     ChunkResult,
@@ -34,11 +35,12 @@ EMPTY_INDEX = "The index is empty: run `gitstrata index PATH_OR_URL` first, or w
 
 def nothing_yet(repo: str) -> str:
     """Say that nothing has been published, at all or of one repository that is known."""
-    return (
-        f"{repo} has no published commit yet: index_status says how far its run is, or why it failed."
-        if repo
-        else EMPTY_INDEX
-    )
+    if repo:
+        return f"{repo} has no published commit yet: index_status says how far its run is, or why it failed."
+    who = access.current()
+    if who is not None and who.projects is not None:
+        return f"No repository of this token's projects ({', '.join(who.projects) or 'none'}) is indexed."
+    return EMPTY_INDEX
 
 
 def source_id(path: str, anchor: str) -> str:

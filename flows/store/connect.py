@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from flows.errors import DatabaseError, SchemaMismatch
+from flows.errors import DatabaseError, SchemaMismatch, Unreachable
 from flows.settings import Settings
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def connect(conninfo: str, **options: Any) -> Connection:
     except psycopg.ProgrammingError as error:
         raise DatabaseError("GITSTRATA_DSN is not a connection string: use postgresql://user@host/database") from error
     except psycopg.OperationalError as error:
-        raise DatabaseError(f"cannot connect to {describe(conninfo)}: {_one_line(error)}") from error
+        raise Unreachable(f"cannot connect to {describe(conninfo)}: {_one_line(error)}") from error
 
 
 def copy_rows(

@@ -6,6 +6,7 @@ What a search ranks is in ``candidates``; fusing and ranking happen above.
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -99,11 +100,16 @@ class Place:
 
 
 @contextlib.contextmanager
-def snapshot(connection: Connection) -> Iterator[Connection]:
-    """Run the block's statements in one REPEATABLE READ, read-only transaction."""
+def snapshot(connection: Connection, projects: Sequence[str] | None = None) -> Iterator[Connection]:
+    """Run the block's statements in one REPEATABLE READ, read-only transaction.
+
+    With ``projects``, no statement of the block sees a repository that is in none of them (see 0009_projects.sql).
+    """
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     connection.read_only = True
     with connection.transaction():
+        if projects is not None:
+            limit(connection, projects)
         yield connection
 
 
@@ -114,6 +120,15 @@ def transaction(connection: Connection) -> Iterator[Connection]:
     connection.read_only = False
     with connection.transaction():
         yield connection
+
+
+def limit(connection: Connection, projects: Sequence[str]) -> None:
+    """Hide every repository that is in none of ``projects`` until the transaction ends."""
+    connection.execute(
+        "select set_config('search_path', quote_ident(current_schema() || '_scope') || ', '"
+        " || current_setting('search_path'), true), set_config('gitstrata.projects', %s, true)",
+        [json.dumps(list(projects))],
+    )
 
 
 def branches(connection: Connection, repo: str = "", branch: str = "") -> list[BranchInfo]:

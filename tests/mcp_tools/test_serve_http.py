@@ -1,0 +1,485 @@
+"""The server of a team: who may ask, what a token sees, and what bounds a client that means no good."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx2
+import psycopg
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult
+from psycopg.conninfo import make_conninfo
+
+from flows import settings
+from flows.config import RepoConfig
+from flows.errors import UsageError
+from flows.settings import Settings
+from flows.store import repos as stored
+from flows.store.connect import connect
+from flows.store.repos import Version
+from mcp_tools import access, guards, serve_http, tokens
+from mcp_tools.access import Access
+from mcp_tools.cli import run_index
+from mcp_tools.code_search import code_search
+from mcp_tools.index import Index
+from mcp_tools.serve_http import Options
+from mcp_tools.status import index_status
+from tests.mcp_tools import http_server
+from tests.mcp_tools.conftest import Client
+from tests.mcp_tools.http_server import connected, post, process
+from tests.repos import Repo
+
+PROJECTS = {"acme/pay": ["pay"], "acme/web": ["web", "both"], "acme/loose": []}
+# What only the other repositories hold: names, paths, symbols, branches, projects, texts.
+SECRETS = ("web", "loose", "vault", "zebra", "dazzle", "both")
+
+
+def write_tokens(path: Path, rows: Mapping[str, tuple[str, Sequence[str], str]]) -> None:
+    """Write a tokens file: name -> token, projects, expiry."""
+    lines = ["tokens:" if rows else "tokens: []"]
+    for name, (token, projects, expires) in rows.items():
+        digest = hashlib.sha256(token.encode()).hexdigest()
+        lines.append(f"  - {{name: {name}, sha256: {digest}, projects: {json.dumps(projects)}, expires: {expires}}}")
+    path.write_text("\n".join(lines) + "\n")
+    path.chmod(0o600)
+
+
+PAY, WEB, ALL, OLD = (
+    ("gst_pay", ["pay"], "never"),
+    ("gst_web", ["web"], "never"),
+    ("gst_all", ["*"], "2999-12-31"),
+    (
+        "gst_old",
+        ["pay"],
+        "2020-01-01",
+    ),
+)
+ROWS = {"pay": PAY, "web": WEB, "all": ALL, "old": OLD}
+
+
+@dataclass(frozen=True)
+class Team:
+    """A database with repositories in projects, a tokens file, and a server over both."""
+
+    address: str
+    config: Settings
+    tokens: Path
+    log: Path
+
+
+@pytest.fixture(scope="module")
+def filled(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings of a database with three repositories, two of them in projects."""
+    folder = tmp_path_factory.mktemp("team")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("create database team template template_gitstrata")
+    dsn = make_conninfo(server, dbname="team")
+    config = settings.load({"GITSTRATA_HOME": str(folder / "home"), "GITSTRATA_DSN": dsn})
+    entries = {}
+    for name in PROJECTS:
+        repo = Repo(folder / name.rpartition("/")[2])
+        if name == "acme/pay":
+            repo.write("src/charge.py", "class Charge:\n    def settle(self, amount):\n        return amount * 2\n")
+        else:
+            repo.write("vault/zebra.py", "class ZebraVault:\n    def dazzle(self, stripes):\n        return stripes\n")
+            repo.write("src/ledger.py", f"def ledger():\n    return '{name} zebra'\n")
+        repo.write("README.md", "# Settle an amount\n")
+        repo.commit()
+        run_index(config, str(repo.path), name=name, quiet=True)
+        if name == "acme/web":
+            repo.git("checkout", "-q", "-b", "zebra-branch")
+            run_index(config, str(repo.path), rev="zebra-branch", name=name, quiet=True)
+        if PROJECTS[name]:
+            entry = RepoConfig(name, f"/origin/{name}", projects=tuple(PROJECTS[name])).to_json()
+            entries[name] = (str(repo.path), entry)
+    with connect(dsn) as connection:
+        entries = {name: (stored.origin(connection, name), entry) for name, (_, entry) in entries.items()}
+        stored.publish_configuration(connection, "test", Version("", datetime.now(UTC)), entries)
+    yield config
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("drop database team with (force)")
+
+
+@pytest.fixture(scope="module")
+def team(filled: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    folder = tmp_path_factory.mktemp("http")
+    write_tokens(folder / "tokens.yaml", ROWS)
+    assert filled.dsn
+    variables = {"GITSTRATA_DSN": filled.dsn, "GITSTRATA_TOKENS_FILE": str(folder / "tokens.yaml")}
+    with process(folder / "log", **variables) as (address, _):
+        yield Team(address, filled, folder / "tokens.yaml", folder / "log")
+
+
+@pytest.fixture(scope="module")
+def pay(team: Team) -> Iterator[Client]:
+    with connected(team.address, PAY[0]) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def everything(team: Team) -> Iterator[Client]:
+    with connected(team.address, ALL[0]) as client:
+        yield client
+
+
+def said(result: CallToolResult) -> str:
+    """Return all that a client is told."""
+    return json.dumps(result.model_dump(mode="json"), ensure_ascii=False)
+
+
+# --- who may ask ---------------------------------------------------------------------------------------------------
+
+
+def test_a_token_sees_its_projects_and_nothing_else(pay: Client, everything: Client) -> None:
+    assert {row["repo"] for row in pay.call("code_search", query="settle an amount").structured_content["result"]} == {
+        "acme/pay"
+    }
+    branches = pay.call("index_status").structured_content["branches"]
+    assert [branch["repo"] for branch in branches] == ["acme/pay"]
+    found = everything.call("index_status").structured_content["branches"]
+    assert {branch["repo"] for branch in found} == set(PROJECTS)
+
+
+@pytest.mark.parametrize("token", ["", "gst_wrong", "gst_old", " gst_pay", "GST_PAY", "gst_pay\u00fc", "x" * 5000])
+def test_other_tokens_are_refused(team: Team, token: str) -> None:
+    headers = {"Authorization": f"Bearer {token}".encode()} if token else {}
+    response = post(team.address, **headers)  # type: ignore[arg-type]
+    assert response.status_code == 401 and "www-authenticate" in response.headers
+    assert token not in response.text or not token
+
+
+@pytest.mark.parametrize("header", ["Basic Z3N0X3BheTo=", "Bearer x", "gst_pay", "Bearer gst_pay, Bearer gst_all"])
+def test_other_forms_of_authorization_are_refused(team: Team, header: str) -> None:
+    assert post(team.address, Authorization=header).status_code == 401
+
+
+def test_a_changed_tokens_file_counts_at_once(team: Team) -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=2)
+    brief = ("gst_brief", ["pay"], f'"{soon.isoformat()}"')
+    try:
+        write_tokens(team.tokens, {**ROWS, "brief": brief})
+        assert post(team.address, brief[0]).status_code == 200
+        write_tokens(team.tokens, {name: row for name, row in ROWS.items() if name != "web"})
+        assert post(team.address, WEB[0]).status_code == 401
+        write_tokens(team.tokens, {**ROWS, "brief": brief})
+        time.sleep(max(0, (soon - datetime.now(UTC)).total_seconds()))
+        assert post(team.address, brief[0]).status_code == 401  # expired meanwhile
+        team.tokens.write_text("tokens:\n  - {name: pay")
+        assert post(team.address, PAY[0]).status_code == 200  # what was in force stays in force
+        team.tokens.unlink()
+        assert post(team.address, PAY[0]).status_code == 401
+    finally:
+        write_tokens(team.tokens, ROWS)
+    assert post(team.address, PAY[0]).status_code == 200
+
+
+def test_the_log_says_who_and_how_long_but_not_what(team: Team, pay: Client) -> None:
+    pay.call("code_search", query="a most private question")
+    pay.call("made_up\nwho=root")
+    lines = [line for line in team.log.read_text().splitlines() if "gitstrata.access" in line]
+    assert re.search(r"who=pay tool=code_search outcome=ok ms=\d+ rows=\d+$", "\n".join(lines), re.M)
+    assert "private" not in team.log.read_text() and "gst_" not in team.log.read_text()
+    assert any("who=pay tool=unknown outcome=" in line for line in lines)
+    assert not any(line.startswith("who=root") for line in lines)
+
+
+# --- what is out of scope is nowhere -------------------------------------------------------------------------------
+
+
+def outside(everything: Client) -> list[str]:
+    """Return every way to name what the token must not see."""
+    commits = {
+        branch["commit"]
+        for branch in everything.call("index_status").structured_content["branches"]
+        if branch["repo"] != "acme/pay"
+    }
+    rows = everything.call("code_search", query="zebra vault", repo="acme/web").structured_content["result"]
+    names = ["acme/web", "acme/webb", "acme/loose", "web", "both", "wbe", "zebra-branch", "zebra-branhc"]
+    names += [row[key] for row in rows for key in ("source_id", "url")]
+    names += ["vault/zebra.py", "zebra.py", "vault/zebar.py#ZebraVault", "../web/vault/zebra.py", "*", "%", "zebra"]
+    return [*names, *sorted(commits)]
+
+
+def test_no_argument_of_any_tool_shows_what_is_outside(pay: Client, everything: Client) -> None:
+    values = outside(everything)
+    for tool in pay.tools():
+        if tool.annotations is None or not tool.annotations.read_only_hint:
+            continue
+        properties = tool.input_schema["properties"]
+        required: dict[str, Any] = {
+            name: {"source_id": "src/charge.py", "observation": {"sensor": 1.0}}.get(name, "zebra")
+            for name in tool.input_schema.get("required", [])
+        }
+        for name, schema in properties.items():
+            is_list = schema["type"] == "array"
+            if not is_list and schema["type"] != "string":
+                continue
+            for value in values:
+                result = pay.call(tool.name, **{**required, name: [value] if is_list else value})
+                # An answer may repeat what was asked, nothing more.
+                answer = said(result).lower()
+                for asked in sorted({value, *map(str, required.values())}, key=len, reverse=True):
+                    answer = answer.replace(json.dumps(asked)[1:-1].lower(), "")
+                    answer = answer.replace(asked.partition("#")[0].lower(), "")
+                assert not [word for word in SECRETS if word in answer], (tool.name, name, value, said(result))
+
+
+def test_a_repository_outside_is_as_unknown_as_one_that_never_was(pay: Client) -> None:
+    for tool, arguments in (
+        ("code_search", {"query": "x"}),
+        ("search_code", {"pattern": "x"}),
+        ("get_chunk", {"source_id": "vault/zebra.py"}),
+        ("find_related", {"source_id": "vault/zebra.py"}),
+        ("index_status", {}),
+    ):
+        answers = {
+            said(pay.call(tool, repo=repo, **arguments)).replace(repo, "REPO") for repo in ("acme/web", "acme/qqq")
+        }
+        assert len(answers) == 1 and "unknown repo" in answers.pop(), tool
+
+
+def test_totals_count_only_what_is_inside(pay: Client) -> None:
+    totals = pay.call("search_code", pattern="zebra").structured_content["totals"]
+    assert totals == {"matches": 0, "files": 0, "chunks": 0, "exact": True}
+    assert pay.call("search_code", paths=["**"]).structured_content["totals"]["files"] == 2
+
+
+def test_a_cursor_of_another_token_gives_nothing_away(pay: Client, everything: Client) -> None:
+    cursor = everything.call("code_search", query="zebra", limit=1).structured_content["next_cursor"]
+    assert cursor
+    result = pay.call("code_search", query="zebra", limit=1, cursor=cursor)
+    assert result.is_error and not [word for word in SECRETS if word in said(result).lower()]
+
+
+def test_projects_narrow_a_search(everything: Client, pay: Client) -> None:
+    def repos(client: Client, **arguments: str) -> set[str]:
+        result = client.call("code_search", query="settle an amount", **arguments)
+        assert not result.is_error, said(result)
+        return {row["repo"] for row in result.structured_content["result"]}
+
+    assert repos(everything) == set(PROJECTS)
+    assert repos(everything, project="both") == {"acme/web"}
+    assert repos(pay, project="pay") == {"acme/pay"}
+    unknown = said(everything.call("code_search", query="x", project="bth"))
+    assert "did you mean 'both'? There are both, pay, web" in unknown
+    assert "There are pay" in said(pay.call("code_search", query="x", project="both"))
+
+
+def test_resources_stay_inside(pay: Client, everything: Client) -> None:
+    if not pay.portal.call(pay.session.list_resource_templates).resource_templates:
+        pytest.skip("no resources in this server")
+    for branch in everything.call("index_status").structured_content["branches"]:
+        repo, commit = quote(branch["repo"], safe=""), branch["commit"]
+        paths = ["../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "/etc/passwd", "src/../../web/vault/zebra.py"]
+        if branch["repo"] != "acme/pay":
+            paths.append("README.md")
+        for path in paths:
+            with pytest.raises(MCPError) as caught:
+                pay.portal.call(pay.session.read_resource, f"code://{repo}/{commit}/{path}")
+            assert "root:x:" not in str(caught.value) and "class ZebraVault" not in str(caught.value)
+
+
+def test_a_guarded_index_shows_nothing_to_a_request_without_a_token(filled: Settings) -> None:
+    with Index(filled) as index:
+        index.guarded = True
+        with pytest.raises(UsageError, match="no token"):
+            index_status(index)
+        with access.granted(Access("pay", ("pay",))):
+            assert [branch.repo for branch in index_status(index).branches] == ["acme/pay"]
+        with access.granted(Access("none", ("empty",))):
+            answer = index_status(index)
+            assert answer.branches == [] and "this token's projects (empty)" in answer.note
+        with access.granted(Access("odd", ("pay'; drop table repo; --", '"', "{"))):
+            assert index_status(index).branches == []
+        with access.granted(access.OWNER):
+            assert {branch.repo for branch in index_status(index).branches} == set(PROJECTS)
+
+
+def test_a_role_that_can_only_read_is_enough(filled: Settings) -> None:
+    # The grants of docs/operations.md, run as they stand there.
+    text = (Path(__file__).parents[2] / "docs/operations.md").read_text()
+    grants = re.search(r"```sql\n(create role gitstrata_server.*?)```", text, re.S)
+    assert grants and filled.dsn
+    with psycopg.connect(filled.dsn, autocommit=True) as connection:
+        for statement in re.sub(r"--.*", "", grants[1]).split(";"):
+            if statement.strip() and "case_" not in statement:
+                connection.execute(statement)  # type: ignore[arg-type]
+    dsn = make_conninfo(filled.dsn, user="gitstrata_server", password="secret")
+    try:
+        with Index(settings.load({"GITSTRATA_DSN": dsn})) as index, access.granted(Access("pay", ("pay",))):
+            assert [row.repo for row in code_search(index, "settle an amount", limit=2).result] == ["acme/pay"] * 2
+        with connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            connection.execute("delete from repo")
+    finally:
+        with psycopg.connect(filled.dsn, autocommit=True) as connection:
+            connection.execute("drop owned by gitstrata_server")
+            connection.execute("drop role gitstrata_server")
+
+
+# --- probes and limits ---------------------------------------------------------------------------------------------
+
+
+def test_probes_need_no_token_and_name_nothing(team: Team, pay: Client) -> None:
+    pay.call("index_status")
+    assert httpx2.get(f"{team.address}/healthz").text == "ok\n"
+    ready = httpx2.get(f"{team.address}/readyz")
+    assert ready.status_code == 200 and ready.json()["ready"] and ready.json()["branches"] == 4
+    metrics = httpx2.get(f"{team.address}/metrics").text
+    assert 'gitstrata_calls_total{outcome="ok",tool="index_status"}' in metrics
+    assert not [word for word in (*SECRETS, "acme", "gst_") if word in (ready.text + metrics).lower()]
+
+
+def test_a_large_argument_is_refused(team: Team, pay: Client) -> None:
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
+    body = call | {"params": {"name": "code_search", "arguments": {"query": "x" * 1_000_000}}}
+    response = post(team.address, PAY[0], body)
+    assert response.status_code == 413 and "larger than 1000000 bytes" in response.text
+    long = pay.call("code_search", query="settle " * 100_000)
+    assert not long.is_error and len(said(long)) < 20_000
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", ""])
+def test_other_host_names_are_refused(team: Team, host: str) -> None:
+    assert post(team.address, PAY[0], Host=host).status_code in (400, 421)
+
+
+def test_a_web_page_cannot_ask(team: Team) -> None:
+    assert post(team.address, PAY[0], Origin="https://evil.example").status_code == 403
+
+
+@pytest.fixture
+def nowhere(tmp_path: Path) -> Settings:
+    """Settings of a database that is not there."""
+    return settings.load({"GITSTRATA_HOME": str(tmp_path), "GITSTRATA_DSN": "host=127.0.0.1 port=1 dbname=x"})
+
+
+def test_a_token_has_a_rate(nowhere: Settings, tmp_path: Path) -> None:
+    write_tokens(tmp_path / "tokens", ROWS)
+    guarded = settings.load({"GITSTRATA_DSN": str(nowhere.dsn), "GITSTRATA_TOKENS_FILE": str(tmp_path / "tokens")})
+    with http_server.thread(serve_http.make_app(guarded, Options(per_minute=3))) as address:
+        assert [post(address, PAY[0]).status_code for _ in range(4)] == [200, 200, 200, 429]
+        assert post(address, WEB[0]).status_code == 200
+        refused = post(address, PAY[0])
+        assert int(refused.headers["retry-after"]) in range(1, 21) and "more than 3 requests" in refused.text
+
+
+def test_slow_clients_hold_nothing(nowhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(guards, "BODY_SECONDS", 0.5)
+    head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500\r\n"
+    with http_server.thread(serve_http.make_app(nowhere, Options())) as address:
+        for sent, answer in (
+            (b"", b""),
+            (head, b""),  # no end of the headers
+            (head + b"\r\n{", b"HTTP/1.1 408"),  # no end of the body
+            (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET", b"HTTP/1.1 200"),  # a second request that stops
+        ):
+            with socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), timeout=10) as client:
+                client.sendall(sent)
+                received = b""
+                while part := client.recv(65536):  # until the server closes
+                    received += part
+                assert received.startswith(answer) and (answer or not received)
+        assert post(address).status_code == 200
+
+
+def test_an_unreachable_database_is_one_sentence(nowhere: Settings) -> None:
+    with http_server.thread(serve_http.make_app(nowhere, Options())) as address, connected(address, "") as client:
+        result = client.call("index_status")
+        assert result.is_error
+        assert re.search(r"the database is unreachable since [\d:]{8} UTC \(.*\): try again in a moment", said(result))
+        ready = httpx2.get(f"{address}/readyz", timeout=30)
+        assert ready.status_code == 503 and ready.json()["database"].startswith("the database is unreachable since")
+
+
+# --- starting and stopping -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "example.org"])
+def test_others_may_not_connect_without_tokens(nowhere: Settings, host: str) -> None:
+    with pytest.raises(UsageError, match="set GITSTRATA_TOKENS_FILE"):
+        serve_http.serve(nowhere, Options(host=host))
+
+
+def test_a_port_that_is_taken_is_one_sentence(nowhere: Settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(UsageError, match="cannot listen on"):
+        serve_http.serve(nowhere, Options(port=taken.getsockname()[1]))
+
+
+def test_without_tokens_this_machine_is_served(filled: Settings, tmp_path: Path) -> None:
+    assert filled.dsn
+    with process(tmp_path / "log", "--log-queries", GITSTRATA_DSN=filled.dsn) as (address, started):
+        with connected(address, "") as client:
+            assert len(client.call("index_status").structured_content["branches"]) == 4
+            client.call("code_search", query='odd "query"\nof two lines')
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(20) == 0
+    log = (tmp_path / "log").read_text()
+    assert "for this machine only, without tokens" in log
+    assert 'asked={"query": "odd \\"query\\"\\nof two lines"}' in log
+    assert "Traceback" not in log
+
+
+def test_several_workers_answer_and_count_together(filled: Settings, tmp_path: Path) -> None:
+    assert filled.dsn
+    with process(tmp_path / "log", "--workers", "2", GITSTRATA_DSN=filled.dsn) as (address, started):
+        for _ in range(20):
+            assert post(address).status_code == 200
+        metrics = httpx2.get(f"{address}/metrics").text
+        assert 'gitstrata_calls_total{outcome="ok",tool="initialize"} 20.0' in metrics
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(30) == 0
+    assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+# --- tokens --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "one key, `tokens:`"),
+        ("tokens: 3", "one key, `tokens:`"),
+        ("tokens:\n  - {name: a}", "`sha256`: field required"),
+        ("tokens:\n  - {name: a b, sha256: x, projects: [], expires: soon}", "`sha256` is not what it must be"),
+        ("tokens:\n  - {name: a, expires: 2026-13-01}", "no date: write YYYY-MM-DD, or never"),
+        ("tokens:\n  - {name: a, token: gst_x}", "unknown key 'token': the keys are name, sha256, projects, expires"),
+    ],
+)
+def test_a_wrong_tokens_file_says_where_and_what(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "tokens.yaml").write_text(text)
+    with pytest.raises(UsageError, match=re.escape(message)):
+        tokens.read(tmp_path / "tokens.yaml")
+
+
+def test_a_new_token_works_with_the_row_that_is_printed(tmp_path: Path) -> None:
+    token, row = tokens.new("ci", ["pay", "web"], "90d")
+    (tmp_path / "tokens.yaml").write_text("tokens:\n" + row)
+    found = tokens.TokensFile(tmp_path / "tokens.yaml").find(token)
+    assert found is not None and found.access == Access("ci", ("pay", "web"))
+    assert found.expires is not None and 89 < (found.expires - datetime.now(UTC)).days <= 91
+    assert token not in row
+    for name, projects, expires in (("a b", ["x"], "1d"), ("a", [], "1d"), ("a", ["x"], "soon"), ("a", ["x y"], "1d")):
+        with pytest.raises(UsageError):
+            tokens.new(name, projects, expires)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_tokens_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "tokens.yaml").write_text("tokens: []")
+    (tmp_path / "tokens.yaml").chmod(0)
+    with pytest.raises(UsageError, match="cannot be read"):
+        tokens.read(tmp_path / "tokens.yaml")
