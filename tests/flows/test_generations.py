@@ -383,7 +383,8 @@ def test_rollback_computes_what_is_missing_first(bench: Bench) -> None:
         done = bench.roll_back()
         assert (done.outcome, done.before, done.name) == ("switched", "new", "stub")
         assert done.computed == len(bench.old.texts) <= 3
-        assert answers(reader)[1] == before[1]
+        # the same order: scores move a little with the statistics of words, since a file was added
+        assert [row[0] for row in answers(reader)[1]] == [row[0] for row in before[1]]
     assert bench.states() == {"stub": ("active", 0), "new": ("retired", 0)}
     assert bench.roll_back().name == "new"
     assert bench.equals_a_clean_build(bench.new)
