@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -23,8 +23,14 @@ class Access:
         return self.projects[0] if self.projects else ""
 
 
-OWNER = Access("local", None)  # whoever can read the database anyway
+LOCAL = "local"  # stands for whoever can read the database anyway
+OWNER = Access(LOCAL, None)
 _current: ContextVar[Access | None] = ContextVar("access", default=None)
+
+
+def local(projects: Sequence[str]) -> Access:
+    """Return what a server without tokens shows: some projects, or everything if none is named."""
+    return Access(LOCAL, tuple(projects) or None)
 
 
 def current() -> Access | None:

@@ -56,6 +56,7 @@ class Options:
     allowed_hosts: tuple[str, ...] = ()
     per_minute: int = 600
     log_queries: bool = False
+    projects: tuple[str, ...] = ()  # that are served without tokens; () = everything
 
     @property
     def is_loopback(self) -> bool:
@@ -77,6 +78,8 @@ def serve(settings: Settings, options: Options) -> None:
             f"--host {options.host} lets other machines connect, and there are no tokens: set GITSTRATA_TOKENS_FILE "
             "(gitstrata token new makes the first row), or leave --host out to serve this machine only"
         )
+    if settings.tokens_file is not None and options.projects:
+        raise UsageError("--project is for a server without tokens: with them, each token names its projects")
     if options.workers < 1 or options.per_minute < 1:
         raise UsageError("--workers and --rate are 1 or more")
     if settings.tokens_file is not None:
@@ -137,7 +140,7 @@ def make_app(settings: Settings, options: Options, index: Index | None = None) -
     observe.log.setLevel(logging.INFO)
     opened = index or Index(settings)
     tokens = TokensFile(settings.tokens_file) if settings.tokens_file else None
-    opened.guarded = tokens is not None
+    opened.unnamed = None if tokens else access.local(options.projects)
     server = build_server(opened)
     inner = server.streamable_http_app(
         json_response=True,

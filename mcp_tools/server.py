@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, NoReturn
 
 from mcp.server import MCPServer
@@ -26,6 +26,7 @@ from pydantic import BaseModel, Field, ValidationError
 from flows import urls
 from flows.errors import GitstrataError, Interrupted
 from flows.settings import Settings
+from mcp_tools import access
 from mcp_tools.index import Index
 from mcp_tools.results import ChunkResult, CodeResult, SearchResult, StatusResult
 
@@ -248,12 +249,13 @@ def _leave(index: Index) -> NoReturn:
     os._exit(Interrupted.exit_code)
 
 
-def serve(settings: Settings) -> None:
-    """Serve over standard input and output until the client goes away."""
+def serve(settings: Settings, *, projects: Sequence[str] = ()) -> None:
+    """Serve over standard input and output until the client goes away, everything or some projects."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
     )
     with Index(settings) as index:
+        index.unnamed = access.local(projects)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: _leave(index))
         server = build_server(index)

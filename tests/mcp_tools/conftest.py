@@ -224,13 +224,13 @@ class Client:
 
 
 @contextlib.contextmanager
-def connected(errors: Path, **variables: str) -> Iterator[Client]:
+def connected(errors: Path, *options: str, **variables: str) -> Iterator[Client]:
     """Start ``gitstrata serve`` with these settings and open a session; its standard error goes to ``errors``."""
 
     @contextlib.asynccontextmanager
     async def session() -> AsyncIterator[ClientSession]:
         parameters = StdioServerParameters(
-            command=sys.executable, args=["-m", "mcp_tools.cli", "serve"], env=environment(**variables)
+            command=sys.executable, args=["-m", "mcp_tools.cli", "serve", *options], env=environment(**variables)
         )
         with errors.open("a") as log:
             async with stdio_client(parameters, errlog=log) as (read, write), ClientSession(read, write) as opened:
