@@ -102,6 +102,7 @@ def serve(settings: Settings, options: Options) -> None:
         limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        timeout_worker_healthcheck=30,  # a worker that is only busy is not to be killed
         h11_max_incomplete_event_size=16_384,
     )
     where = "this machine only, without tokens" if settings.tokens_file is None else "holders of a token"
