@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -23,19 +23,19 @@ class Access:
         return self.projects[0] if self.projects else ""
 
 
-OWNER = Access("local", None)  # whoever can read the database anyway
+LOCAL = "local"  # stands for whoever can read the database anyway
+OWNER = Access(LOCAL, None)
 _current: ContextVar[Access | None] = ContextVar("access", default=None)
+
+
+def local(projects: Sequence[str]) -> Access:
+    """Return what a server without tokens shows: some projects, or everything if none is named."""
+    return Access(LOCAL, tuple(projects) or None)
 
 
 def current() -> Access | None:
     """Return whose request this is, None outside of requests."""
     return _current.get()
-
-
-def notes_project() -> str:
-    """Return the project of the case notes that this request reads and writes, "" without a token."""
-    who = current()
-    return who.notes_project if who else ""
 
 
 @contextlib.contextmanager

@@ -288,6 +288,9 @@ def serve(
     ] = [],  # noqa: B006
     rate: Annotated[int, typer.Option("--rate", help="Requests a minute for each token.")] = 600,
     log_queries: Annotated[bool, typer.Option("--log-queries", help="Log what is asked, too.")] = False,
+    project: Annotated[
+        list[str], typer.Option("--project", help="Serve only the repositories of this project; may be repeated.")
+    ] = [],  # noqa: B006
 ) -> None:
     """Serve agents over MCP: on standard input and output, or over HTTP."""
     from mcp_tools.server import parse_toolsets
@@ -296,11 +299,11 @@ def serve(
     if http:
         from mcp_tools import serve_http
 
-        options = serve_http.Options(host, port, workers, tuple(allow_host), rate, log_queries, chosen)
+        options = serve_http.Options(host, port, workers, tuple(allow_host), rate, log_queries, tuple(project), chosen)
         return serve_http.serve(settings, options)
     from mcp_tools.server import serve as run
 
-    return run(settings, chosen)
+    return run(settings, chosen, projects=project)
 
 
 @db.command("upgrade")

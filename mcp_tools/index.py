@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from flows.errors import DatabaseError, EmbedderError, SchemaMismatch, Unreachable, UsageError
 from flows.settings import Settings
 from mcp_tools import access
+from mcp_tools.access import Access
 from mcp_tools.outage import Outage
 from mcp_tools.seen import Seen
 
@@ -66,7 +67,7 @@ class Index:
         self._shelf: Shelf | None = None  # made when first asked: numpy is not to delay the handshake
         self._model: Model | None = None  # the active one when last seen
         self._outage = Outage()
-        self.guarded = False  # whether only requests with a token see anything
+        self.unnamed: Access | None = access.OWNER  # what a request without a token may see; None = nothing
         self._failed = ("", 0.0, "")  # fingerprint of the model that failed last, when, and what is said of it
         self.seen = Seen()
 
@@ -103,12 +104,18 @@ class Index:
         with self._told(), self._checked_out() as connection, read.transaction(connection):
             yield connection
 
+    @property
+    def notes_project(self) -> str:
+        """The project of the case notes that this request reads and writes."""
+        who = access.current() or self.unnamed
+        return who.notes_project if who else ""
+
     def _projects(self) -> tuple[str, ...] | None:
         """Return the projects that this request is limited to."""
-        who = access.current()
-        if who is None and self.guarded:
+        who = access.current() or self.unnamed
+        if who is None:
             raise UsageError("this request has no token: nothing can be shown")
-        return who.projects if who else None
+        return who.projects
 
     @contextlib.contextmanager
     def _told(self) -> Iterator[None]:

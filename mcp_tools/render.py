@@ -39,7 +39,7 @@ def nothing_yet(repo: str) -> str:
         return f"{repo} has no published commit yet: index_status says how far its run is, or why it failed."
     who = access.current()
     if who is not None and who.projects is not None:
-        return f"No repository of this token's projects ({', '.join(who.projects) or 'none'}) is indexed."
+        return f"No repository of this token's projects ({', '.join(who.projects)}) is indexed."
     return EMPTY_INDEX
 
 

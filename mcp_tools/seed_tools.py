@@ -15,7 +15,6 @@ from pydantic import BaseModel, Field
 
 from flows import urls
 from flows.errors import GitstrataError
-from mcp_tools import access
 from mcp_tools.results import CaseAdded, CaseResult, LoopResult
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def register_cases(server: MCPServer[None], index: Index) -> None:
         from mcp_tools import cases
 
         try:
-            answer = cases.query_knowledge_base(index, query, limit=limit, project=access.notes_project())
+            answer = cases.query_knowledge_base(index, query, limit=limit, project=index.notes_project)
         except GitstrataError as error:
             return failed(str(error))
         return _result(answer, cases.as_text(answer))
@@ -78,7 +77,7 @@ def register_cases(server: MCPServer[None], index: Index) -> None:
         from mcp_tools import cases
 
         try:
-            answer = cases.add_case_reference(index, concept, solution, project=access.notes_project())
+            answer = cases.add_case_reference(index, concept, solution, project=index.notes_project)
         except GitstrataError as error:
             return failed(str(error))
         return _result(answer, f"{answer.status}: {answer.message}, case_id {answer.case_id}")

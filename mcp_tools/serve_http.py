@@ -56,6 +56,7 @@ class Options:
     allowed_hosts: tuple[str, ...] = ()
     per_minute: int = 600
     log_queries: bool = False
+    projects: tuple[str, ...] = ()  # that are served without tokens; () = everything
     toolsets: tuple[str, ...] = ("code", "cases")
 
     @property
@@ -78,6 +79,8 @@ def serve(settings: Settings, options: Options) -> None:
             f"--host {options.host} lets other machines connect, and there are no tokens: set GITSTRATA_TOKENS_FILE "
             "(gitstrata token new makes the first row), or leave --host out to serve this machine only"
         )
+    if settings.tokens_file is not None and options.projects:
+        raise UsageError("--project is for a server without tokens: with them, each token names its projects")
     if options.workers < 1 or options.per_minute < 1:
         raise UsageError("--workers and --rate are 1 or more")
     if settings.tokens_file is not None:
@@ -100,6 +103,7 @@ def serve(settings: Settings, options: Options) -> None:
         limit_concurrency=MAX_CONNECTIONS,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+        timeout_worker_healthcheck=30,  # a worker that is only busy is not to be killed
         h11_max_incomplete_event_size=16_384,
     )
     where = "this machine only, without tokens" if settings.tokens_file is None else "holders of a token"
@@ -138,7 +142,7 @@ def make_app(settings: Settings, options: Options, index: Index | None = None) -
     observe.log.setLevel(logging.INFO)
     opened = index or Index(settings)
     tokens = TokensFile(settings.tokens_file) if settings.tokens_file else None
-    opened.guarded = tokens is not None
+    opened.unnamed = None if tokens else access.local(options.projects)
     server = build_server(opened, options.toolsets)
     inner = server.streamable_http_app(
         json_response=True,

@@ -26,7 +26,7 @@ from pydantic import BaseModel, Field, ValidationError
 from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
-from mcp_tools import code_resource, seed_tools
+from mcp_tools import access, code_resource, seed_tools
 from mcp_tools.index import Index
 from mcp_tools.results import ChunkResult, CodeResult, ReposResult, SearchResult, StatusResult, WhoResult
 
@@ -352,12 +352,13 @@ def _leave(index: Index) -> NoReturn:
     os._exit(Interrupted.exit_code)
 
 
-def serve(settings: Settings, toolsets: Sequence[str] = DEFAULT_TOOLSETS) -> None:
-    """Serve over standard input and output until the client goes away."""
+def serve(settings: Settings, toolsets: Sequence[str] = DEFAULT_TOOLSETS, *, projects: Sequence[str] = ()) -> None:
+    """Serve over standard input and output until the client goes away, everything or some projects."""
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
     )
     with Index(settings) as index:
+        index.unnamed = access.local(projects)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: _leave(index))
         server = build_server(index, toolsets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -39,6 +40,7 @@ from mcp_tools.serve_http import Options
 from mcp_tools.status import index_status
 from tests.mcp_tools import http_server
 from tests.mcp_tools.conftest import Client
+from tests.mcp_tools.conftest import connected as over_stdio
 from tests.mcp_tools.http_server import connected, post, process
 from tests.repos import Repo
 
@@ -294,7 +296,7 @@ def test_resources_stay_inside(pay: Client, everything: Client) -> None:
 
 def test_a_guarded_index_shows_nothing_to_a_request_without_a_token(filled: Settings) -> None:
     with Index(filled) as index:
-        index.guarded = True
+        index.unnamed = None
         with pytest.raises(UsageError, match="no token"):
             index_status(index)
         with access.granted(Access("pay", ("pay",))):
@@ -306,6 +308,22 @@ def test_a_guarded_index_shows_nothing_to_a_request_without_a_token(filled: Sett
             assert index_status(index).branches == []
         with access.granted(access.OWNER):
             assert {branch.repo for branch in index_status(index).branches} == set(PROJECTS)
+
+
+def test_a_server_of_one_project_shows_no_other(filled: Settings, tmp_path: Path) -> None:
+    assert filled.dsn
+    for options in ([], ["--http"]):
+        with contextlib.ExitStack() as stack:
+            if options:
+                started = process(tmp_path / "log", "--project", "pay", GITSTRATA_DSN=filled.dsn)
+                client = stack.enter_context(connected(stack.enter_context(started)[0], ""))
+            else:
+                served = over_stdio(tmp_path / "log", "--project", "pay", GITSTRATA_DSN=filled.dsn)
+                client = stack.enter_context(served)
+            branches = client.call("index_status").structured_content["branches"]
+            assert [branch["repo"] for branch in branches] == ["acme/pay"]
+            refused = client.call("code_search", query="x", repo="acme/web")
+            assert refused.is_error and "Indexed: acme/pay" in said(refused) and "loose" not in said(refused)
 
 
 def test_a_role_that_can_only_read_is_enough(filled: Settings) -> None:
