@@ -52,6 +52,15 @@ class Remote:
         match = re.search(r"^ref: (refs/heads/\S+)\tHEAD$", self._ask("--symref", "HEAD"), re.M)
         return match.group(1) if match else ""
 
+    def refs(self) -> list[str]:
+        """Ask for the full names of all branches and tags.
+
+        Raises:
+            SourceError: the remote cannot be reached or refused.
+        """
+        lines = (line.partition("\t")[2] for line in self._ask("--refs", "refs/*").split("\n"))
+        return [ref for ref in lines if ref.startswith(("refs/heads/", "refs/tags/"))]
+
     def _ask(self, option: str, ref: str) -> str:
         """Run ls-remote in an empty folder: git would obey the configuration of a repository around the caller's."""
         require_git()

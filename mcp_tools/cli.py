@@ -17,7 +17,7 @@ from flows import settings as settings_module
 from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
-from mcp_tools import cli_eval, cli_explain, cli_grep, cli_model, cli_sync
+from mcp_tools import cli_eval, cli_explain, cli_grep, cli_model, cli_repos, cli_sync
 from mcp_tools.summary import printable, summary
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ app = typer.Typer(
 db = typer.Typer(no_args_is_help=True, help="Look after the database.")
 app.add_typer(db, name="db")
 cli_sync.register(app)
+cli_repos.register(app)
 cli_explain.register(app)
 cli_model.register(app)
 cli_eval.register(app)
