@@ -50,6 +50,10 @@ def sync(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=64, help="Repositories worked on at once.")] = 1,
     wait: Annotated[bool, typer.Option(help="Wait for another run on the same branch, or fail at once.")] = True,
+    summary_file: Annotated[
+        Path | None,
+        typer.Option("--summary", help="Append the counts and what is shown now to this file, as Markdown."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Bring configured repositories to their remotes' tips: what CI calls on each push and every night.
@@ -75,6 +79,11 @@ def sync(
     settings = settings_module.load()
     chosen, notes = _chosen(settings, names or [], options)
     reports = run(settings, chosen, options, jobs=1 if dry_run else jobs, quiet=as_json)
+    if summary_file is not None:
+        from mcp_tools import job
+
+        with summary_file.open("a", encoding="utf-8") as file:
+            file.write(job.summary(settings, reports, notes))
     if as_json:
         print("\n".join(notes), end="\n" * bool(notes), file=sys.stderr)
         print(json.dumps([report.to_json() for report in reports]))

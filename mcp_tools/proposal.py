@@ -8,7 +8,7 @@ from typing import Any
 
 from flows.proposal import Proposal, Totals, totals
 from flows.report import Report, Share
-from mcp_tools.summary import printable
+from mcp_tools.summary import code, printable
 
 MARKER = "<!-- gitstrata plan -->"  # the first line: a job finds its comment by it and updates it in place
 MOST = 50  # rows of a table; the others are counted
@@ -66,7 +66,7 @@ def markdown(proposal: Proposal) -> str:
     lines = [MARKER, "### gitstrata: what this change would index", ""]
     for what in ("added", "changed", "removed"):
         if names := getattr(proposal, what):
-            lines.append(f"- {what}: {', '.join(f'{_code(name)}' for name in names[:MOST])}{_more(len(names))}")
+            lines.append(f"- {what}: {', '.join(f'{code(name)}' for name in names[:MOST])}{_more(len(names))}")
     if proposal.reports:
         lines += ["", "| repository | branch | files | new | removed | chunks added | removed | vectors | reused |"]
         lines += ["| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"]
@@ -77,7 +77,7 @@ def markdown(proposal: Proposal) -> str:
         lines.append(f"- {_basis(proposal)}")
     else:
         lines.append("Nothing: the published configuration says the same.")
-    lines += [f"- **note**: {_code(note)}" for note in proposal.notes]
+    lines += [f"- **note**: {code(note)}" for note in proposal.notes]
     for report in proposal.reports[:MOST]:
         lines += _details(report)
     whole = "\n".join(lines) + "\n"
@@ -98,19 +98,19 @@ def _row(report: Report) -> str:
         report.vectors.reused,
     )
     if report.outcome == "failed":
-        return f"| {_code(report.repo)} | {_code(report.branch)} | failed | | | | | | |"
+        return f"| {code(report.repo)} | {code(report.branch)} | failed | | | | | | |"
     cells = " | ".join(f"{number:,}" for number in numbers)
-    return f"| {_code(report.repo)} | {_code(report.branch)} | {cells} |"
+    return f"| {code(report.repo)} | {code(report.branch)} | {cells} |"
 
 
 def _details(report: Report) -> list[str]:
-    said = [*(f"- {_code(note)}" for note in report.notes), *(f"- **failed**: {_code(e)}" for e in report.errors)]
+    said = [*(f"- {code(note)}" for note in report.notes), *(f"- **failed**: {code(e)}" for e in report.errors)]
     if report.forecast is not None and report.files.seen:
         said.append(f"- skipped: {_counted(report.files.skipped) or 'none'}")
         said.append(f"- chunks by level: {_counted(report.chunks.by_level)}")
         shown = (f"{name} {share.chunks:,} in {share.files:,} files" for name, share in _languages(report))
         said.append(f"- chunks by language: {', '.join(shown) or 'none'}")
-        largest = (f"{_code(path)} {_size(size)}" for path, size in report.forecast.largest.items())
+        largest = (f"{code(path)} {_size(size)}" for path, size in report.forecast.largest.items())
         said.append(f"- largest new files: {', '.join(largest) or 'none'}")
     if not said:
         return []
@@ -148,11 +148,6 @@ def _counted(counts: dict[str, int]) -> str:
 
 def _more(count: int) -> str:
     return f" and {count - MOST} more" if count > MOST else ""
-
-
-def _code(value: str) -> str:
-    """Return text as a code span, which cannot leave its place, nor mention, link or format anything."""
-    return "`" + printable(value).replace("\n", " ").replace("`", "'").replace("|", "\u00a6") + "`"
 
 
 def _size(size: float) -> str:
