@@ -271,6 +271,25 @@ def db_upgrade() -> None:
         print(f"{connect.describe(database.conninfo)} has schema {connect.schema_version()}")
 
 
+@db.command("dump")
+def db_dump(file: Annotated[Path, typer.Argument(help="File to write; it must not exist.")]) -> None:
+    """Write the whole database to a file, beside runs and searches; restore reads it."""
+    from flows.store import backup
+
+    print(f"{file}: {backup.dump(settings_module.load(), file) / 1e6:.1f} MB")
+
+
+@db.command("restore")
+def db_restore(file: Annotated[Path, typer.Argument(help="A file that dump wrote.")]) -> None:
+    """Fill an empty database from a dump, whole or not at all."""
+    from flows.store import backup, connect
+
+    settings = settings_module.load()
+    backup.restore(settings, file)
+    where = connect.describe(settings.dsn) if settings.dsn else "the embedded server"
+    print(f"{where} holds {file} now")
+
+
 @db.command("stop")
 def db_stop() -> None:
     """Stop the embedded server, whoever uses it."""
