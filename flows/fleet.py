@@ -27,6 +27,7 @@ from flows.store.connect import Connection, Database
 from flows.store.repos import Version
 from flows.sync import Progress, Target, failure, sync
 
+MOST_TIPS = 200  # beyond, history has hardly more than they
 TAGS = "tags/"  # a pattern that begins with it is for tags; so is the name of what it finds
 
 
@@ -203,6 +204,20 @@ def names_of(refs: Iterable[str]) -> Iterator[tuple[str, str]]:
         yield (name if name.isprintable() else paths.to_text(os.fsencode(name))), ref
 
 
+def _tips(config: RepoConfig, options: Options, remote: Remote, head: str) -> list[str]:
+    """Return the refs of which only the tips need be fetched; [] to fetch all with their history."""
+    patterns = (options.branch,) if options.branch else config.branches or (head,)
+    found = [ref for name, ref in names_of(remote.refs()) if matches(name, patterns)]
+    is_anywhere = options.force and options.commit
+    return [] if is_anywhere or len(found) > MOST_TIPS else found
+
+
+def head_of(remote: Remote) -> list[str]:
+    """Return the default branch as a list of refs to fetch, [] if it has none."""
+    head = remote.head()
+    return [head] if head and head in remote.refs() else []
+
+
 def remote_of(config: RepoConfig) -> Remote:
     """Return where a repository is fetched, with the token that its file names."""
     return Remote(config.url, secret(config.credentials_env) if config.credentials_env else "")
@@ -212,8 +227,11 @@ def _open(shop: Workshop, config: RepoConfig, options: Options) -> _Opened:
     remote = remote_of(config)
     origin = urls.canonical_url(config.url)
     if options.checkout is None:
-        mirror = remote.mirror(adhoc.mirror_folder(shop.settings, config.url), shop.progress)
-        return _Opened(config, replace(mirror, origin=origin), remote, git.list_refs(mirror), git.head_branch(mirror))
+        head = remote.head().removeprefix("refs/heads/")
+        only = _tips(config, options, remote, head)
+        mirror = remote.mirror(adhoc.mirror_folder(shop.settings, config.url), shop.progress, only=only)
+        refs = {ref: sha for ref, sha in git.list_refs(mirror).items() if not only or ref in only}
+        return _Opened(config, replace(mirror, origin=origin), remote, refs, head or git.head_branch(mirror))
     checkout = git.open_repository(options.checkout)
     return _Opened(config, replace(checkout, origin=origin), remote, {}, remote.head().removeprefix("refs/heads/"))
 

@@ -86,7 +86,7 @@ def look(settings: Settings, wanted: Wanted) -> Seen:
         SourceError: it cannot be fetched, or has no commit.
     """
     remote = fleet.remote_of(RepoConfig(wanted.name or "-", wanted.url, credentials_env=wanted.credentials_env))
-    mirror = remote.mirror(adhoc.mirror_folder(settings, wanted.url))
+    mirror = remote.mirror(adhoc.mirror_folder(settings, wanted.url), only=fleet.head_of(remote))
     try:
         commit = git.resolve(mirror)
     except SourceError as error:

@@ -44,7 +44,7 @@ class Probe:
             names = [name for name, _ in fleet.names_of(remote.refs())]
             warnings = list(self._branches(repo, names))
             if deep:
-                mirror = remote.mirror(adhoc.mirror_folder(self.settings, repo.url))
+                mirror = remote.mirror(adhoc.mirror_folder(self.settings, repo.url), only=fleet.head_of(remote))
                 warnings += self._globs(repo, mirror)
         except GitstrataError as error:
             return [self._at(repo, "url", "", str(error))], []
