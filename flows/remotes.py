@@ -119,10 +119,9 @@ class Remote:
             repo = gitpython.Repo(folder)
             repo.git.update_environment(**self._environment())
             is_shallow = (folder / "shallow").exists()
-            if only:
-                depth = ["--depth=1"] if is_new or is_shallow else []
-            else:
-                depth = ["--unshallow"] if is_shallow else []
+            depth = ["--unshallow"] if is_shallow else []
+            if only and (is_new or is_shallow):
+                depth = ["--depth=1"]
             _fetch(repo, self.url, depth, [f"+{ref}:{ref}" for ref in only] or _EVERYTHING, progress)
         except gitpython.GitCommandError as error:
             raise self._unreachable(str(error.stderr).strip().removeprefix("stderr: ").strip("'")) from error

@@ -74,7 +74,7 @@ def change(path: Path, wanted: Wanted) -> str:
         raise UsageError(f"{path} configures it already: say what to add, for example --project NAME")
     yaml = _yaml()
     before = path.read_bytes()
-    document = yaml.load(before.decode("utf-8-sig"))
+    document = yaml.load(before.decode("utf-8-sig").replace("\r\n", "\n"))
     said = []
     for key in _LISTS:
         new = [value for value in getattr(wanted, key) if value not in (document.get(key) or [])]
@@ -96,13 +96,19 @@ def change(path: Path, wanted: Wanted) -> str:
 
 
 def _append(known: Any, new: Sequence[str]) -> None:
-    """Append to a list; a comment after its last entry belongs to what follows and stays behind the list."""
-    tail = known.ca.items.pop(len(known) - 1, None)
+    """Append to a list; the lines of comment below its last entry move below the new ones."""
+    from ruamel.yaml.tokens import CommentToken
+
+    last = len(known) - 1
+    tail = known.ca.items.pop(last, None)
     known.extend(new)
-    if tail is not None and tail[0] is not None and "\n" in tail[0].value.rstrip("\n").lstrip(" #"):
-        known.ca.items[len(known) - 1] = tail
-    elif tail is not None:
-        known.ca.items[len(known) - 1 - len(new)] = tail
+    if tail is None or tail[0] is None:
+        return
+    own, _, below = tail[0].value.partition("\n")
+    if own.strip():
+        known.ca.items[last] = [CommentToken(f"{own}\n", tail[0].start_mark, None), None, None, None]
+    if below:
+        known.ca.items[len(known) - 1] = [CommentToken(f"\n{below}", tail[0].start_mark, None), None, None, None]
 
 
 def create(folder: Path, wanted: Wanted, seen: Seen) -> Path:
