@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from flows import adhoc, git, past, paths, plan, urls
+from flows import adhoc, foresee, git, past, paths, plan, urls
 from flows.config import Configuration, RepoConfig, places
 from flows.embed import Embedder
 from flows.embed.shelf import Shelf
 from flows.errors import GitstrataError, SourceError, UsageError
+from flows.foresee import Ledger
 from flows.remotes import Remote
 from flows.report import Report
 from flows.settings import Settings, secret
@@ -26,6 +27,7 @@ from flows.store.connect import Connection, Database
 from flows.store.repos import Version
 from flows.sync import Progress, Target, failure, sync
 
+MOST_TIPS = 200  # beyond, history has hardly more than they
 TAGS = "tags/"  # a pattern that begins with it is for tags; so is the name of what it finds
 
 
@@ -37,7 +39,7 @@ class Options:
     commit: str = ""  # of ``branch``
     checkout: Path | None = None  # read objects from here instead of from a mirror
     force: bool = False
-    dry_run: bool = False
+    ledger: Ledger | None = None  # a dry run; one for all repositories, so that each finds what those before it bring
     verify: bool = False
     wait: bool = True
     history: int = past.BUDGET  # commits whose facts are read at most, a branch
@@ -134,8 +136,8 @@ def sync_repo(shop: Workshop, config: RepoConfig, options: Options) -> list[Repo
     if not wanted:
         missing = f"no branch of {urls.redact(config.url)} matches {', '.join(opened.patterns)}"
         reports = [_fetch_failed(shop.database, config.name, options, SourceError(missing))]
-    if not options.branch and not options.dry_run:
-        _remove_others(shop.database, config.name, [name for name, _ in wanted], reports)
+    if not options.branch:
+        _remove_others(shop.database, config.name, [name for name, _ in wanted], reports, options)
     return reports
 
 
@@ -147,18 +149,20 @@ def _as_ours(error: Exception) -> GitstrataError:
 def _fetch_failed(database: Database, repo: str, options: Options, error: GitstrataError) -> Report:
     """Record a run that did not get as far as a commit; nothing that is published changes."""
     report = failure(repo, options.branch or "*", error)
-    if not options.dry_run and not isinstance(error, UsageError):
+    if options.ledger is None and not isinstance(error, UsageError):
         with database.connect() as connection:
             run_id = runs.start(connection, repo, report.branch, options.commit)
         runs.finish(database, run_id, report)
     return report
 
 
-def _remove_others(database: Database, repo: str, kept: Sequence[str], reports: list[Report]) -> None:
+def _remove_others(database: Database, repo: str, kept: Sequence[str], reports: list[Report], options: Options) -> None:
     """Take away branches that are gone from the remote or not configured any more."""
     with database.connect() as connection:
         gone = sorted(set(branches.names(connection, repo)) - set(kept))
-        if gone:
+        if options.ledger is not None:
+            reports += foresee.removal(connection, repo, gone, "this branch is gone or not configured any more")
+        elif gone:
             branches.remove(connection, repo, gone)
             reports[0].notes += [f"branch {name} is gone or not configured any more: removed" for name in gone]
 
@@ -181,7 +185,7 @@ class _Opened:
         """Return (branch, revision) of what is to be synced, the default branch first."""
         if options.branch:
             return [(options.branch, options.commit or options.branch)]
-        found = [(name, ref) for name, ref in _names(self.refs) if matches(name, self.patterns)]
+        found = [(name, ref) for name, ref in names_of(self.refs) if matches(name, self.patterns)]
         return sorted(found, key=lambda pair: (pair[0] != self.head, pair[0]))
 
 
@@ -194,19 +198,41 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, p) and name.startswith(TAGS) == p.startswith(TAGS) for p in positive)
 
 
-def _names(refs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def names_of(refs: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield (name, full ref) of every branch and tag; a name is text, whatever bytes the ref has."""
     for ref in refs:
         name = ref.removeprefix("refs/heads/") if ref.startswith("refs/heads/") else ref.removeprefix("refs/")
         yield (name if name.isprintable() else paths.to_text(os.fsencode(name))), ref
 
 
+def _tips(config: RepoConfig, options: Options, remote: Remote, head: str) -> list[str]:
+    """Return the refs of which only the tips need be fetched; [] to fetch all with their history, for who_knows."""
+    patterns = (options.branch,) if options.branch else config.branches or (head,)
+    found = [ref for name, ref in names_of(remote.refs()) if matches(name, patterns)]
+    is_anywhere = options.force and options.commit
+    return [] if options.history or is_anywhere or len(found) > MOST_TIPS else found
+
+
+def head_of(remote: Remote) -> list[str]:
+    """Return the default branch as a list of refs to fetch, [] if it has none."""
+    head = remote.head()
+    return [head] if head and head in remote.refs() else []
+
+
+def remote_of(config: RepoConfig) -> Remote:
+    """Return where a repository is fetched, with the token that its file names."""
+    return Remote(config.url, secret(config.credentials_env) if config.credentials_env else "")
+
+
 def _open(shop: Workshop, config: RepoConfig, options: Options) -> _Opened:
-    remote = Remote(config.url, secret(config.credentials_env) if config.credentials_env else "")
+    remote = remote_of(config)
     origin = urls.canonical_url(config.url)
     if options.checkout is None:
-        mirror = remote.mirror(adhoc.mirror_folder(shop.settings, config.url), shop.progress)
-        return _Opened(config, replace(mirror, origin=origin), remote, git.list_refs(mirror), git.head_branch(mirror))
+        head = remote.head().removeprefix("refs/heads/")
+        only = _tips(config, options, remote, head)
+        mirror = remote.mirror(adhoc.mirror_folder(shop.settings, config.url), shop.progress, only=only)
+        refs = {ref: sha for ref, sha in git.list_refs(mirror).items() if not only or ref in only}
+        return _Opened(config, replace(mirror, origin=origin), remote, refs, head or git.head_branch(mirror))
     checkout = git.open_repository(options.checkout)
     return _Opened(config, replace(checkout, origin=origin), remote, {}, remote.head().removeprefix("refs/heads/"))
 
@@ -229,7 +255,7 @@ def _sync_branch(shop: Workshop, opened: _Opened, options: Options, name: str, r
             wait=options.wait,
             tip=None if name.startswith(TAGS) else partial(opened.remote.tip, ref),
             force=options.force,
-            dry_run=options.dry_run,
+            ledger=options.ledger,
             verify=options.verify,
             history=options.history,
             place=partial(places.find, options.folder, config.name) if options.folder else plan.nowhere,

@@ -25,15 +25,12 @@ os.environ["RUST_LOG"] = "off"  # the engine logs to standard output; what goes 
 
 import cocoindex as coco
 
-from chunkers import cut
-from chunkers.chunk import Cut
-from flows import plan, select
-from flows.decode import Facts, decode
-from flows.errors import GitstrataError, Interrupted, SourceError
+from flows import content, select
+from flows.decode import Facts
+from flows.errors import Interrupted, SourceError
 from flows.git import ObjectReader
-from flows.secrets import mask
 from flows.store.connect import Connection
-from flows.store.cuts import BlobRows, BlobTask, CutKey, CutRows, write_blobs
+from flows.store.cuts import BlobRows, BlobTask, CutRows, write_blobs
 from flows.store.texts import TextStore, text_hash
 
 SLICE = 20_000  # blobs mounted at once: about 4 kB of memory each
@@ -103,10 +100,9 @@ async def process_blob(task: BlobTask) -> None:
     if flow.world:
         return
     try:
-        body, facts, cuts = _cut_blob(flow, task)
+        body, facts, cuts = content.cut_blob(flow.reader, task, flow.rules)
     except Exception as error:  # whatever the content did to a decoder or chunker: this file fails, no other
-        said = str(error) if isinstance(error, GitstrataError) else f"{type(error).__name__}: {error}"
-        flow.failed[task.oid] = mask(said)[0]  # it may quote the content
+        flow.failed[task.oid] = content.said(error)
         flow.on_blob()
         return
     texts = tuple(chunk.text for _, made in cuts for chunk in made.chunks)
@@ -119,17 +115,6 @@ async def process_blob(task: BlobTask) -> None:
     else:
         flow.failed[task.oid] = "the model has no usable vector for one of its chunks"
     flow.on_blob()
-
-
-def _cut_blob(flow: Flow, task: BlobTask) -> tuple[str | None, Facts, list[tuple[CutKey, Cut]]]:
-    """Return the blob's text (None if nothing of it may be shown), its facts, and a cut for each language."""
-    if task.size > flow.rules.max_bytes:
-        return None, Facts(read=False), []
-    text, facts = decode(flow.reader.read(task.oid))
-    decisions = [select.by_facts(keep, task.size, facts, flow.rules) for keep in task.keeps]
-    languages = sorted({decision.language for decision in decisions if isinstance(decision, select.Keep)})
-    cuts = [(plan.cut_key(name), cut.cut(text, name)) for name in languages]
-    return (None if facts.key_file or facts.binary or facts.lfs else text), facts, cuts
 
 
 @coco.fn

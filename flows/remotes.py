@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +27,7 @@ from flows.urls import FETCH_PROTOCOLS, canonical_url, check_url, redact
 if TYPE_CHECKING:
     import git as gitpython
 
+_EVERYTHING = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
 FetchProgress = Callable[[str, int, int], None]  # stage, done, total (0 = unknown)
 
 
@@ -52,6 +53,15 @@ class Remote:
         match = re.search(r"^ref: (refs/heads/\S+)\tHEAD$", self._ask("--symref", "HEAD"), re.M)
         return match.group(1) if match else ""
 
+    def refs(self) -> list[str]:
+        """Ask for the full names of all branches and tags.
+
+        Raises:
+            SourceError: the remote cannot be reached or refused.
+        """
+        lines = (line.partition("\t")[2] for line in self._ask("--refs", "refs/*").split("\n"))
+        return [ref for ref in lines if ref.startswith(("refs/heads/", "refs/tags/"))]
+
     def _ask(self, option: str, ref: str) -> str:
         """Run ls-remote in an empty folder: git would obey the configuration of a repository around the caller's."""
         require_git()
@@ -63,8 +73,11 @@ class Remote:
             raise self._unreachable(done.stderr.decode(errors="replace"))
         return done.stdout.decode(errors="surrogateescape")
 
-    def mirror(self, folder: Path, progress: FetchProgress | None = None) -> Repository:
+    def mirror(self, folder: Path, progress: FetchProgress | None = None, *, only: Sequence[str] = ()) -> Repository:
         """Bring a bare mirror in ``folder`` up to date, with all branches and tags; one that is damaged is made anew.
+
+        With ``only``, full names of refs, it gets the commits that these stand at and no history; a call without brings
+        the rest.
 
         Raises:
             SourceError: the remote cannot be reached or refused; the mirror stays as it was.
@@ -75,9 +88,9 @@ class Remote:
         with _alone(folder):
             head = self.head()  # from here on the remote answers: what fails now is the mirror's fault
             try:
-                self._update(folder, progress)
+                self._update(folder, progress, only)
             except SourceError:
-                self._replace(folder, progress)
+                self._replace(folder, progress)  # whole: not every server gives parts
             if head:
                 (folder / "HEAD").write_text(f"ref: {head}\n")
         return Repository(folder, folder, canonical_url(self.url), is_mirror=True)
@@ -87,7 +100,7 @@ class Remote:
         fresh = folder.with_suffix(".new")
         shutil.rmtree(fresh, ignore_errors=True)
         try:
-            self._update(fresh, progress)
+            self._update(fresh, progress, ())
             if folder.is_dir():
                 shutil.rmtree(folder)
             else:
@@ -96,15 +109,20 @@ class Remote:
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
-    def _update(self, folder: Path, progress: FetchProgress | None) -> None:
+    def _update(self, folder: Path, progress: FetchProgress | None, only: Sequence[str]) -> None:
         import git as gitpython
 
         try:
-            if not (folder / "HEAD").exists():
+            is_new = not (folder / "HEAD").exists()
+            if is_new:
                 gitpython.Repo.init(folder, mkdir=True, bare=True)
             repo = gitpython.Repo(folder)
             repo.git.update_environment(**self._environment())
-            _fetch(repo, self.url, progress)
+            is_shallow = (folder / "shallow").exists()
+            depth = ["--unshallow"] if is_shallow else []
+            if only and (is_new or is_shallow):
+                depth = ["--depth=1"]
+            _fetch(repo, self.url, depth, [f"+{ref}:{ref}" for ref in only] or _EVERYTHING, progress)
         except gitpython.GitCommandError as error:
             raise self._unreachable(str(error.stderr).strip().removeprefix("stderr: ").strip("'")) from error
         except (gitpython.InvalidGitRepositoryError, gitpython.NoSuchPathError, configparser.Error, OSError) as error:
@@ -138,7 +156,9 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(lock)
 
 
-def _fetch(repo: gitpython.Repo, url: str, progress: FetchProgress | None) -> None:
+def _fetch(
+    repo: gitpython.Repo, url: str, depth: list[str], refspecs: list[str], progress: FetchProgress | None
+) -> None:
     from git import RemoteProgress
     from git.cmd import handle_process_output
 
@@ -151,8 +171,7 @@ def _fetch(repo: gitpython.Repo, url: str, progress: FetchProgress | None) -> No
                 stage = next((name for code, name in stages if op_code & code), "waiting")
                 progress(stage, int(cur_count), int(max_count or 0))
 
-    options = ["--prune", "--no-auto-gc", "--no-write-fetch-head", "--progress", "--end-of-options"]
-    refspecs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]
+    options = ["--prune", "--no-auto-gc", "--no-write-fetch-head", "--progress", *depth, "--end-of-options"]
     process = repo.git.execute(["git", "fetch", *options, url, *refspecs], as_process=True)
     parse = Progress().new_message_handler()
     lines: list[str] = []

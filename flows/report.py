@@ -36,6 +36,26 @@ class VectorCounts:
     reused: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How much of a branch is in one language."""
+
+    files: int = 0
+    chunks: int = 0
+
+
+@dataclass(slots=True)
+class Forecast:
+    """What only a plan says. Bytes, tokens and seconds are estimates, the others exact."""
+
+    languages: dict[str, Share] = field(default_factory=dict)  # of the branch afterwards
+    largest: dict[str, int] = field(default_factory=dict)  # of the new files that are indexed: path -> bytes
+    characters: int = 0  # of the texts to embed
+    tokens: int = 0
+    bytes: int = 0  # that Postgres grows by
+    seconds: float = 0.0
+
+
 @dataclass(slots=True)
 class Report:
     """One run on one branch. ``seconds`` are wall seconds by stage; ``cpu_seconds`` count this process and its git
@@ -55,10 +75,14 @@ class Report:
     peak_memory_mb: float = 0.0
     errors: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    forecast: Forecast | None = None  # of a dry run
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as the command line prints it."""
-        return asdict(self)
+        value = asdict(self)
+        if self.forecast is None:
+            del value["forecast"]
+        return value
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

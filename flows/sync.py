@@ -16,6 +16,7 @@ from flows import git, past, paths, plan, policy, verify
 from flows.embed import Embedder
 from flows.embed.shelf import Shelf
 from flows.errors import Busy, DatabaseError, EmbedderError, GitstrataError, Moved, UsageError
+from flows.foresee import Foresight, Ledger
 from flows.plan import Plan
 from flows.report import Report, cpu_seconds, peak_memory_mb
 from flows.select import Rules
@@ -67,7 +68,7 @@ class Target:
     wait: bool = True  # for a run that works on the same branch
     tip: Callable[[], str] | None = None
     force: bool = False
-    dry_run: bool = False
+    ledger: Ledger | None = None  # a dry run: where it stands in for the rows that runs before it would have written
     verify: bool = False  # compare everything that is shown with what git and the model say
     place: plan.Place = plan.nowhere  # where a rule stands
     history: int = past.BUDGET  # commits whose facts are read at most, once the commit is published
@@ -103,7 +104,7 @@ def sync(
         )
     except psycopg.Error as error:
         raise _database_error(error) from error
-    if target.history and report.outcome in ("done", "unchanged", "partial") and not target.dry_run:
+    if target.history and report.outcome in ("done", "unchanged", "partial") and target.ledger is None:
         _collect_history(database, target, report)
     return report
 
@@ -181,11 +182,11 @@ class _Run:
 
     def go(self, connection: Connection) -> None:
         target = self.target
-        if not target.dry_run:
-            repos.claim(connection, target.repo, target.repository.origin, rename=target.rename)
+        if target.ledger is not None:
+            return self._foresee(connection, target.ledger)
+        repos.claim(connection, target.repo, target.repository.origin, rename=target.rename)
         with locks.branch(connection, target.repo, target.commit.branch, wait=target.wait), locks.content(connection):
-            if not target.dry_run:
-                self.run_id = runs.start(connection, target.repo, target.commit.branch, target.commit.sha)
+            self.run_id = runs.start(connection, target.repo, target.commit.branch, target.commit.sha)
             if self._is_superseded(connection):
                 return None
             branch = branches.find_branch(connection, target.repo, target.commit.branch)
@@ -193,13 +194,11 @@ class _Run:
                 model = self._model(connection)
                 broken = self._broken(connection, branch, model)
                 stale = self._stale(connection, branch, broken)
-                if branch is not None and not target.dry_run:
+                if branch is not None:
                     self._heal_members(connection, branch, model)
                 if branch is not None and self._is_unchanged(connection, branch, stale):
                     return self._leave(connection, branch)
                 todo = self._plan(connection, branch, stale)
-            if target.dry_run:
-                return self._foresee(connection, todo, broken, model)
             rows, added = self._make_rows(connection, todo, broken, model)
             if not self._is_superseded(connection):
                 self._publish(connection, branch, todo, rows, added, model)
@@ -218,6 +217,24 @@ class _Run:
         self.report.outcome = "superseded"
         self.report.notes.append(f"{target.commit.branch} {where} now: {target.commit.sha[:12]} was not published")
         return True
+
+    def _foresee(self, connection: Connection, ledger: Ledger) -> None:
+        """Say what a run would do, and write nothing."""
+        target, model = self.target, models.active_model(connection)
+        connection.execute("set default_transaction_read_only = on")
+        self.report.outcome = "planned"
+        branch = branches.find_branch(connection, target.repo, target.commit.branch)
+        with self.report.stage("plan"):
+            broken = cuts.shown_but_broken(connection, branch.branch_id, model) if branch and model else frozenset()
+            self.report.healed = len(broken)
+            stale = self._stale(connection, branch, broken)
+            is_unchanged = branch is not None and self._is_unchanged(connection, branch, stale)
+            todo = Plan() if is_unchanged else self._plan(connection, branch, stale)
+            known, whole, _ = self._content(connection, todo, broken, model)
+            run = Foresight(connection, target.repository, target.rules, branch, model, ledger, self.report)
+            run.count(todo, known, whole)
+        if is_unchanged:
+            self.report.outcome = "unchanged"
 
     # --- models ---
 
@@ -274,8 +291,7 @@ class _Run:
         )
 
     def _leave(self, connection: Connection, branch: Branch) -> None:
-        if not self.target.dry_run:
-            branches.note_seen(connection, branch, self.target.commit, make_default=self.target.make_default)
+        branches.note_seen(connection, branch, self.target.commit, make_default=self.target.make_default)
         self._describe(connection, branch, added=0)
         self.report.outcome = "unchanged"
 
@@ -291,21 +307,10 @@ class _Run:
             self.report.notes.append(why)
         return todo
 
-    def _foresee(self, connection: Connection, todo: Plan, broken: frozenset[int], model: Model) -> None:
-        """Fill in what a run would do, as far as that shows without reading new content."""
-        tasks = self._content(connection, todo, broken, model)[2]
-        self.report.outcome = "planned"
-        self.report.files.seen = todo.seen
-        self.report.files.new = len(todo.wanted) + len(todo.rows) - len(todo.again)
-        self.report.files.removed = len(todo.gone)
-        for row in todo.rows:
-            self.report.files.skipped[row.skip or ""] = self.report.files.skipped.get(row.skip or "", 0) + 1
-        self.report.notes.append(f"{len(tasks)} of {len(todo.wanted)} files have content that is to be read")
-
     # --- content ---
 
     def _content(
-        self, connection: Connection, todo: Plan, broken: frozenset[int], model: Model
+        self, connection: Connection, todo: Plan, broken: frozenset[int], model: Model | None
     ) -> tuple[dict[str, KnownBlob], dict[tuple[str, CutKey], int], list[BlobTask]]:
         """Return what is known of the wanted blobs, the cuts of them that are whole, and the blobs to be read."""
         oids = sorted({want.entry.oid for want in todo.wanted})
@@ -313,7 +318,8 @@ class _Run:
         sizes = git.sizes(self.target.repository, [oid for oid in oids if oid not in known])
         known |= {oid: KnownBlob(size, None) for oid, size in sizes.items()}
         there = cuts.known_cuts(connection, oids)
-        broken |= cuts.broken_among(connection, there.values(), model)  # what no branch shows can be broken, too
+        if model is not None:
+            broken |= cuts.broken_among(connection, there.values(), model)  # what no branch shows can be broken, too
         whole = {key: cut_id for key, cut_id in there.items() if cut_id not in broken}
         return known, whole, plan.tasks(todo.wanted, known, whole, self.target.rules)
 

@@ -17,7 +17,7 @@ from flows import settings as settings_module
 from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
-from mcp_tools import cli_agents, cli_cases, cli_eval, cli_explain, cli_grep, cli_model, cli_sync
+from mcp_tools import cli_agents, cli_cases, cli_eval, cli_explain, cli_grep, cli_model, cli_repos, cli_sync
 from mcp_tools.summary import printable, summary
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ app = typer.Typer(
 db = typer.Typer(no_args_is_help=True, help="Look after the database.")
 app.add_typer(db, name="db")
 cli_sync.register(app)
+cli_repos.register(app)
 cli_explain.register(app)
 cli_model.register(app)
 cli_eval.register(app)
@@ -313,6 +314,25 @@ def db_upgrade() -> None:
 
     with connect.open_database(settings_module.load(), upgrade=True) as database:
         print(f"{connect.describe(database.conninfo)} has schema {connect.schema_version()}")
+
+
+@db.command("dump")
+def db_dump(file: Annotated[Path, typer.Argument(help="File to write; it must not exist.")]) -> None:
+    """Write the whole database to a file, beside runs and searches; restore reads it."""
+    from flows.store import backup
+
+    print(f"{file}: {backup.dump(settings_module.load(), file) / 1e6:.1f} MB")
+
+
+@db.command("restore")
+def db_restore(file: Annotated[Path, typer.Argument(help="A file that dump wrote.")]) -> None:
+    """Fill an empty database from a dump, whole or not at all."""
+    from flows.store import backup, connect
+
+    settings = settings_module.load()
+    backup.restore(settings, file)
+    where = connect.describe(settings.dsn) if settings.dsn else "the embedded server"
+    print(f"{where} holds {file} now")
 
 
 @db.command("stop")

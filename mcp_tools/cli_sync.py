@@ -1,4 +1,4 @@
-"""The commands of CI and operators: sync, gc, purge, repos. Added to the command line by ``mcp_tools/cli.py``."""
+"""The commands of CI and operators: sync, gc, purge. Added to the command line by ``mcp_tools/cli.py``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from flows.fleet import Options
     from flows.report import Report
 
-repos = typer.Typer(no_args_is_help=True, help="Look after the configured repositories.")
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
 GRACE_DAYS = 14
 GC_WAIT = 60.0  # seconds that gc waits for runs to end before it gives up
@@ -55,6 +54,10 @@ def sync(
     ] = HISTORY,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=64, help="Repositories worked on at once.")] = 1,
     wait: Annotated[bool, typer.Option(help="Wait for another run on the same branch, or fail at once.")] = True,
+    summary_file: Annotated[
+        Path | None,
+        typer.Option("--summary", help="Append the counts and what is shown now to this file, as Markdown."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Bring configured repositories to their remotes' tips: what CI calls on each push and every night.
@@ -62,6 +65,7 @@ def sync(
     Exit code 0: done, unchanged or superseded; 1: partial or failed; 2: wrong configuration or request.
     """
     from flows.fleet import Options
+    from flows.foresee import Ledger
 
     if bool(names) == all_ and not (config and not names):
         raise UsageError("say which repositories to sync, or --all")
@@ -72,10 +76,18 @@ def sync(
     if commit and not re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", commit):
         raise UsageError(f"--commit {commit!r}: give the whole id of a commit, 40 or 64 lower-case hex digits")
     folder = config or (FOLDER if FOLDER.is_dir() else None)
-    options = Options(branch or _checked_out(checkout), commit, checkout, force, dry_run, verify, wait, history, folder)
+    if dry_run and verify:
+        raise UsageError("--dry-run writes nothing, and --verify puts right what it finds: leave one of them out")
+    ledger = Ledger() if dry_run else None
+    options = Options(branch or _checked_out(checkout), commit, checkout, force, ledger, verify, wait, history, folder)
     settings = settings_module.load()
     chosen, notes = _chosen(settings, names or [], options)
-    reports = run(settings, chosen, options, jobs=jobs, quiet=as_json)
+    reports = run(settings, chosen, options, jobs=1 if dry_run else jobs, quiet=as_json)
+    if summary_file is not None:
+        from mcp_tools import job
+
+        with summary_file.open("a", encoding="utf-8") as file:
+            file.write(job.summary(settings, reports, notes))
     if as_json:
         print("\n".join(notes), end="\n" * bool(notes), file=sys.stderr)
         print(json.dumps([report.to_json() for report in reports]))
@@ -106,7 +118,7 @@ def _chosen(settings: Settings, names: Sequence[str], options: Options) -> tuple
     with open_database(settings) as database, database.connect() as connection:
         if folder is None or configuration is None:
             return fleet.in_force(connection, names), []
-        if options.dry_run:
+        if options.ledger is not None:
             return fleet.pick({repo.name: repo for repo in configuration.repos}, names), []
 
         def is_ancestor(older: str, newer: str) -> bool | None:
@@ -219,56 +231,7 @@ def purge(
     print(f"purged {len(oids)} files of {name}: {gone.cuts} cuts, {gone.texts} texts, {gone.blobs} blobs deleted")
 
 
-@repos.command("check")
-def check(
-    folder: Annotated[Path, typer.Argument(help="Folder of repository files.")] = FOLDER, as_json: Json = False
-) -> None:
-    """Check repository files: every problem with file, line, column and how to fix it."""
-    from flows.config import load
-
-    configuration = load(folder)
-    names = [repo.name for repo in configuration.repos]
-    if as_json:
-        print(json.dumps({"source": configuration.source, "repos": [repo.to_json() for repo in configuration.repos]}))
-    else:
-        print("\n".join([*map(str, configuration.hints), f"{len(names)} repositories: {', '.join(names) or 'none'}"]))
-
-
-@repos.command("list")
-def list_(
-    name_contains: Annotated[str, typer.Argument(metavar="[PART]", help="Part of a name; all without it.")] = "",
-    project: Annotated[str, typer.Option("--project", help="Only the repositories of this project.")] = "",
-    cursor: Annotated[str, typer.Option("--cursor", help="next_cursor of an earlier answer.")] = "",
-    as_json: Json = False,
-) -> None:
-    """List the repositories of the index: branches, commit, size, languages and projects."""
-    from mcp_tools.index import Index
-    from mcp_tools.repos import as_text, list_repos
-
-    with Index(settings_module.load()) as index:
-        answer = list_repos(index, name_contains=name_contains, project=project, cursor=cursor)
-    print(json.dumps(answer.model_dump()) if as_json else printable(as_text(answer)))
-
-
-@repos.command("remove")
-def remove(name: Annotated[str, typer.Argument(metavar="REPO", help="The repository.")]) -> None:
-    """Take a repository out of the index; its content stays for gc's grace period.
-
-    A configured repository comes back with the next sync of its configuration: delete its file there instead.
-    """
-    from flows.store import repos as stored
-    from flows.store.connect import open_database
-
-    with open_database(settings_module.load()) as database, database.connect() as connection:
-        owner = {item.name: item.source for item in stored.configured(connection)}.get(name)
-        if not stored.remove(connection, name):
-            raise UsageError(f"unknown repo {name!r}: gitstrata status lists what there is")
-    again = f"; it is configured by {owner} and comes back with its next sync" if owner else ""
-    print(f"removed {name}{again}")
-
-
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     for command in (sync, gc, purge):
         app.command()(command)
-    app.add_typer(repos, name="repos")

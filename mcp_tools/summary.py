@@ -16,6 +16,11 @@ def printable(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_UNSHOWN)
 
 
+def code(value: str) -> str:
+    """Return text as a code span, which cannot leave its place, nor mention, link or format anything."""
+    return "`" + printable(value).replace("\n", " ").replace("`", "'").replace("|", "\u00a6") + "`"
+
+
 def summary(report: Report) -> str:
     """Return the lines that say what a run did."""
     lines = [f"{report.repo} {report.branch}{f' at {report.commit[:12]}' if report.commit else ''}: {report.outcome}"]

@@ -12,7 +12,7 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from flows import git
-from flows.config import document, explain
+from flows.config import advice, document, explain
 from flows.config.document import Node
 from flows.config.model import Defaults, RepoFile, apply_defaults, keys
 from flows.config.repo import Configuration, RepoConfig, Version
@@ -50,7 +50,8 @@ def load(folder: Path) -> Configuration:
         raise ConfigError(problems)
     repos = tuple(sorted((apply_defaults(file, defaults) for _, file, _ in read), key=lambda repo: repo.name))
     source, version = _provenance(folder, contents)
-    return Configuration(source, version, repos, (*hints, *(hint for one in read for hint in _slips(*one))))
+    hints += [hint for one in read for hint in _slips(*one)]
+    return Configuration(source, version, repos, (*hints, *advice.of_files(read)))
 
 
 def load_file(path: Path) -> RepoConfig:
@@ -68,6 +69,15 @@ def load_file(path: Path) -> RepoConfig:
     if problems:
         raise ConfigError(problems)
     return apply_defaults(file, defaults)
+
+
+def check_bytes(data: bytes, path: Path) -> None:
+    """Check what is to become the repository file ``path``.
+
+    Raises:
+        ConfigError: with every problem of it.
+    """
+    _repo_file(data, path)
 
 
 def _list(folder: Path) -> tuple[list[Path], list[Problem], list[Problem]]:

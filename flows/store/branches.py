@@ -138,6 +138,29 @@ def count_chunks(connection: Connection, branch: Branch, keys: Collection[bytes]
     return int(row[0]) if row else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How much of a branch has one language and one reason to be skipped ("" = none)."""
+
+    language: str
+    skip: str
+    files: int
+    levels: list[int]  # chunks
+
+
+def kept(connection: Connection, branch: Branch, gone: Collection[bytes]) -> list[Kept]:
+    """Return what a branch shows besides some entries."""
+    sums = sql.SQL(", ".join(f"coalesce(sum(levels[{i + 1}]), 0)" for i in range(len(LEVELS))))
+    rows = connection.execute(
+        sql.SQL(
+            "select f.language, coalesce(f.skip, ''), count(*), array[{}]::int[] from file f"
+            " left join cut using (cut_id) where branch_id = %s and not entry = any(%b) group by 1, 2 order by 1, 2"
+        ).format(sums),
+        [branch.branch_id, list(gone)],
+    )
+    return [Kept(*row) for row in rows]
+
+
 def counts_agree(connection: Connection, branch: Branch) -> bool:
     """Say whether a branch's rows are as many as its state says; a branch that shows nothing is never sure of it."""
     row = connection.execute(_COUNTS, {"id": branch.branch_id}).fetchone()

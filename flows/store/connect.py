@@ -111,7 +111,7 @@ def open_database(settings: Settings, *, upgrade: bool = False) -> Database:
         DatabaseError: unreachable, too old, or without pgvector or pg_trgm.
         SchemaMismatch: the schema is newer than this program, or older and not ours to change.
     """
-    database = _open(settings)
+    database = open_server(settings)
     try:
         with database.connect() as connection:
             _check_server(connection, describe(database.conninfo))
@@ -125,7 +125,8 @@ def open_database(settings: Settings, *, upgrade: bool = False) -> Database:
     return database
 
 
-def _open(settings: Settings) -> Database:
+def open_server(settings: Settings) -> Database:
+    """Open the configured database, or the embedded server's, whatever is in it."""
     if settings.dsn:
         return Database(settings.dsn)
     from flows.store.embedded import EmbeddedServer

@@ -93,6 +93,12 @@ def count_chunks(connection: Connection, cut_ids: Collection[int]) -> int:
     return int(row[0]) if row else 0
 
 
+def levels(connection: Connection, cut_ids: Collection[int]) -> dict[int, list[int]]:
+    """Return how many chunks of each level some cuts have."""
+    rows = connection.execute("select cut_id, levels from cut where cut_id = any(%s)", [list(cut_ids)])
+    return dict(rows.fetchall())
+
+
 def write_blobs(connection: Connection, blobs: Sequence[BlobRows], broken: frozenset[int], model: Model) -> None:
     """Write blobs with their cuts in one transaction; what is there already stays, unless it is in ``broken``.
 
@@ -172,7 +178,7 @@ def _insert_cuts(
                 [blob_id for blob_id, _ in cuts],
                 [rows.key.language for _, rows in cuts],
                 [rows.key.fingerprint for _, rows in cuts],
-                *(list(counts) for counts in zip(*(_by_level(rows.cut.chunks) for _, rows in cuts), strict=True)),
+                *(list(counts) for counts in zip(*(by_level(rows.cut.chunks) for _, rows in cuts), strict=True)),
                 [len(rows.cut.symbols) for _, rows in cuts],
                 [rows.cut.fallback for _, rows in cuts],
             ],
@@ -193,7 +199,7 @@ def _empty_cut(connection: Connection, blob_id: int, rows: CutRows, broken: froz
         "update cut set levels = %s, symbols = %s, fallback = %s"
         " where blob_id = %s and language = %s and fingerprint = %s and cut_id = any(%s) returning cut_id",
         [
-            _by_level(rows.cut.chunks),
+            by_level(rows.cut.chunks),
             len(rows.cut.symbols),
             rows.cut.fallback,
             blob_id,
@@ -208,7 +214,7 @@ def _empty_cut(connection: Connection, blob_id: int, rows: CutRows, broken: froz
     return row
 
 
-def _by_level(chunks: Iterable[Chunk]) -> list[int]:
+def by_level(chunks: Iterable[Chunk]) -> list[int]:
     counts = [0] * len(LEVELS)
     for chunk in chunks:
         counts[_RANK[chunk.level]] += 1

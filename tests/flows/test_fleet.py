@@ -14,6 +14,7 @@ from flows import fleet
 from flows.config import Configuration, RepoConfig, Version
 from flows.errors import UsageError
 from flows.fleet import Options, Workshop
+from flows.foresee import Ledger
 from flows.select import Rules
 from flows.settings import Settings
 from flows.store import branches, collect, locks
@@ -211,7 +212,7 @@ def test_dry_run_changes_nothing(team: Team) -> None:
     team.repo.commit(c_py="def c():\n    return 1\n")
     before = published(team.database)
     runs = team.rows("select count(*) from sync_run")
-    assert team.sync(dry_run=True) == [("main", "planned")]
+    assert team.sync(ledger=Ledger()) == [("main", "planned")]
     assert (team.reports[0].files.new, team.reports[0].files.removed) == (1, 0)
     assert published(team.database) == before and team.rows("select count(*) from sync_run") == runs
 

@@ -17,6 +17,7 @@ from flows.remotes import Remote
 from flows.settings import Settings
 from flows.store.connect import Database
 from tests.repos import Repo
+from tests.repos import git as run_git
 from tests.stubs import StubEmbedder
 
 CODE = "def one():\n    return 1\n"
@@ -219,3 +220,30 @@ def test_a_token_goes_to_git_by_its_environment_only() -> None:
 )
 def test_all_spellings_of_a_remote_are_one(url: str, canonical: str) -> None:
     assert urls.canonical_url(url) == canonical
+
+
+def test_a_mirror_of_tips_has_no_history_until_it_is_asked_for(repo: Repo, tmp_path: Path) -> None:
+    first = repo.commit(a_py="x = 1\n")
+    repo.commit(a_py="x = 2\n")
+    repo.git("tag", "v1")
+    repo.git("branch", "other")
+    remote, folder = Remote(repo.path.as_uri()), tmp_path / "mirrors" / "m.git"
+    only = ["refs/heads/main", "refs/tags/v1"]
+
+    def commits(ref: str = "main") -> str:
+        return run_git(folder, "rev-list", "--count", ref)
+
+    mirror = remote.mirror(folder, only=only)
+    assert (commits(), commits("v1"), list(git.list_refs(mirror))) == ("1", "1", only)
+    repo.commit(a_py="x = 3\n")
+    mirror = remote.mirror(folder, only=only)
+    assert commits() == "1" and git.resolve(mirror).sha == repo.git("rev-parse", "HEAD")
+    repo.git("reset", "-q", "--hard", first)  # backwards, to what it never had
+    mirror = remote.mirror(folder, only=only)
+    assert git.resolve(mirror).sha == first
+    assert [entry.path for entry in git.list_tree(mirror, first)] == [b"a.py"]
+    repo.git("reset", "-q", "--hard", "other")
+    remote.mirror(folder)
+    assert commits() == "2"
+    remote.mirror(folder, only=only)
+    assert commits() == "2"  # what is there stays
