@@ -145,7 +145,7 @@ def test_the_whole_story(team: Team, tmp_path: Path) -> None:
             done = next(line for line in first.summary.split("\n") if line.startswith(f"| `team/app` | `{branch}`"))
             assert [cell.strip() for cell in done.split("|")[5:10]] == [new, "0", added, "0", vectors]
         assert "ready, shows `" in first.summary
-        assert "area.py#Circle" in found(client, "area of a circle")
+        assert "area.py#Circle.area" in found(client, "area of a circle")
         assert "topic.py#hexagon_side" in found(client, "hexagon side")
 
         # An edit, a rename, a force-push back: each job has an empty disk and a checkout of depth 1.
