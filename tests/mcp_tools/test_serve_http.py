@@ -281,8 +281,6 @@ def test_projects_narrow_a_search(everything: Client, pay: Client) -> None:
 
 
 def test_resources_stay_inside(pay: Client, everything: Client) -> None:
-    if not pay.portal.call(pay.session.list_resource_templates).resource_templates:
-        pytest.skip("no resources in this server")
     for branch in everything.call("index_status").structured_content["branches"]:
         repo, commit = quote(branch["repo"], safe=""), branch["commit"]
         paths = ["../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "/etc/passwd", "src/../../web/vault/zebra.py"]
