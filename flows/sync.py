@@ -137,7 +137,8 @@ def _once(database: Database, settings: Settings, shelf: Shelf, target: Target, 
         try:
             run.go(connection)
         except BaseException as error:
-            report.errors.append(str(error) or type(error).__name__)
+            said = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+            report.errors.append(said or type(error).__name__)
             raise
         finally:
             report.cpu_seconds = round(cpu_seconds() - started, 3)

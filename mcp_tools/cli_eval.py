@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
 
         rows = evaluation.read_queries(queries)
         with Index(settings.load()) as index:
+            index.warm()
             found = evaluation.report(evaluation.run(rows, lambda query: places(index, query, whole=whole)))
         print(json.dumps(found) if as_json else printable(evaluation.text(found)))
 

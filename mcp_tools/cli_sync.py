@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
 GRACE_DAYS = 14
 GC_WAIT = 60.0  # seconds that gc waits for runs to end before it gives up
-FOLDER = Path("repos.d")
 HISTORY = 20_000  # commits, as in flows/past.py
 
 
@@ -37,7 +36,11 @@ def sync(
     names: Annotated[list[str] | None, typer.Argument(metavar="[REPO]...", help="Configured repositories.")] = None,
     all_: Annotated[bool, typer.Option("--all", help="All configured repositories.")] = False,
     config: Annotated[
-        Path | None, typer.Option("--config", help="Publish this folder of repository files first.")
+        Path | None,
+        typer.Option(
+            "--config",
+            help="Publish this folder first; without it the published files count.",
+        ),
     ] = None,
     branch: Annotated[str, typer.Option("--branch", help="Only this branch.")] = "",
     commit: Annotated[
@@ -75,11 +78,10 @@ def sync(
         raise UsageError("--commit needs --branch: the branch whose tip it is")
     if commit and not re.fullmatch(r"[0-9a-f]{40}([0-9a-f]{24})?", commit):
         raise UsageError(f"--commit {commit!r}: give the whole id of a commit, 40 or 64 lower-case hex digits")
-    folder = config or (FOLDER if FOLDER.is_dir() else None)
     if dry_run and verify:
         raise UsageError("--dry-run writes nothing, and --verify puts right what it finds: leave one of them out")
     ledger = Ledger() if dry_run else None
-    options = Options(branch or _checked_out(checkout), commit, checkout, force, ledger, verify, wait, history, folder)
+    options = Options(branch or _checked_out(checkout), commit, checkout, force, ledger, verify, wait, history, config)
     settings = settings_module.load()
     chosen, notes = _chosen(settings, names or [], options)
     reports = run(settings, chosen, options, jobs=1 if dry_run else jobs, quiet=as_json)
@@ -111,6 +113,7 @@ def _chosen(settings: Settings, names: Sequence[str], options: Options) -> tuple
     """Publish the configuration, if one is given, and return the repositories to sync and what is to be said."""
     from flows import fleet, git
     from flows.config import load
+    from flows.store import repos as stored
     from flows.store.connect import open_database
 
     folder = options.folder
@@ -119,7 +122,12 @@ def _chosen(settings: Settings, names: Sequence[str], options: Options) -> tuple
         if folder is None or configuration is None:
             return fleet.in_force(connection, names), []
         if options.ledger is not None:
-            return fleet.pick({repo.name: repo for repo in configuration.repos}, names), []
+            wanted = {repo.name: repo for repo in configuration.repos}
+            return fleet.pick(wanted, names), [
+                f"{item.name} is not configured any more: would be removed"
+                for item in stored.configured(connection)
+                if item.source == configuration.source and item.name not in wanted
+            ]
 
         def is_ancestor(older: str, newer: str) -> bool | None:
             return git.is_ancestor(git.open_repository(folder), older, newer)
@@ -201,7 +209,8 @@ def purge(
 ) -> None:
     """Delete a repository, or the files of it that a glob names, with their content, at once.
 
-    What a glob took away comes back with the next run unless the repository's rules deny it.
+    What a glob took away comes back with the next run unless the repository's rules deny it; facts of all commits are
+    read again by it. A whole repository loses its published configuration, too.
     """
     from flows import adhoc
     from flows.store import branches, collect, history, lexicon
@@ -228,7 +237,9 @@ def purge(
         model = active_model(connection)
         if model is not None:
             lexicon.refresh_if_moved(connection, model, force=True)
-    print(f"purged {len(oids)} files of {name}: {gone.cuts} cuts, {gone.texts} texts, {gone.blobs} blobs deleted")
+    print(f"purged {len(oids)} blobs of {name}: {gone.cuts} cuts, {gone.texts} texts, {gone.blobs} blobs deleted")
+    if patterns:
+        print(f"the history of {name} is forgotten, too, since subjects may speak of the files: a sync reads it again")
 
 
 def register(app: typer.Typer) -> None:

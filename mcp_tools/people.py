@@ -26,6 +26,8 @@ UNDATED = 0.5  # a commit of unknown date counts as one HALF_LIFE ago
 _BOT = re.compile(
     r"\[bot\]|(^|[-_. ])bots?([-_. ]|$)|^(ghost|github|web-?flow|invalid-email-address)$|github[- ]actions?|dependabot"
     r"|renovate|greenkeeper|pre-commit|mergify|weblate|transifex|allcontributors|all-contributors|imgbot|snyk"
+    # assistants that sign as co-authors; people are called Claude, too
+    r"|^(claude (opus|sonnet|haiku|code)|(github )?copilot$|cursor ?agent|devin[- ]ai|aider \()|^gemini-code-assist"
     r"|semantic-release|autofix",
     re.I,
 )
@@ -62,11 +64,15 @@ class Expert:
     active_in: str = ""  # the repository where most is done
 
 
+_ASSISTANTS = frozenset({"noreply@anthropic.com", "cursoragent@cursor.com", "noreply@openai.com"})
+
+
 def is_bot(person: Person) -> bool:
     """Say whether a name or the name of a mailbox is that of a program."""
     name, email = person
     mailbox, _, host = email.partition("@")
-    return bool(_BOT.search(name) or _BOT.search(mailbox) or (not name and host == "github.com"))
+    is_nobody = not name and host == "github.com"
+    return bool(_BOT.search(name) or _BOT.search(mailbox) or is_nobody or email in _ASSISTANTS)
 
 
 def rank(pasts: Sequence[Past]) -> list[Expert]:
