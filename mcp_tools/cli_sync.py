@@ -84,6 +84,8 @@ def sync(
     options = Options(branch or _checked_out(checkout), commit, checkout, force, ledger, verify, wait, history, config)
     settings = settings_module.load()
     chosen, notes = _chosen(settings, names or [], options)
+    if not chosen and not notes:
+        notes = ["no repository is configured: publish a folder of repository files with `gitstrata sync --config DIR`"]
     reports = run(settings, chosen, options, jobs=1 if dry_run else jobs, quiet=as_json)
     if summary_file is not None:
         from mcp_tools import job

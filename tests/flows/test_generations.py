@@ -172,7 +172,7 @@ generations.change(Database({bench.database.conninfo!r}), Shelf(load=lambda s, d
 """
     with bench.reader() as reader:
         before = answers(reader)
-        done = subprocess.run([sys.executable, "-c", script], cwd=PROJECT, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-u", "-c", script], cwd=PROJECT, capture_output=True, text=True)
         assert done.returncode == -9, done.stderr
         assert "vectors of new 32 " in done.stdout
         state, missing = bench.states()["new"]

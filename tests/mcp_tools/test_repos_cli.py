@@ -223,3 +223,17 @@ def test_a_role_that_only_reads_searches_and_plans_but_cannot_sync(
         with psycopg.connect(folder.dsn, autocommit=True) as connection:
             connection.execute("drop owned by reader")
             connection.execute("drop role reader")
+
+
+def test_a_sync_publishes_no_folder_that_it_was_not_given(folder: Folder, remote: Repo) -> None:
+    """A member's checkout may have a folder of that name: only --config publishes one."""
+    folder.write("app.yaml", file_of(remote))
+    assert "no repository is configured" in folder.run("sync", "--all") and folder.code == 0
+    folder.run("sync", "--config", "repos.d")
+    assert folder.code == 0
+    folder.write("mine.yaml", file_of(remote, name="mine"))
+    (folder.path / "app.yaml").unlink()
+    assert "app main" in folder.run("sync", "--all") and folder.code == 0
+    assert "app is not configured any more: would be removed" in folder.run("sync", "--config", "repos.d", "--dry-run")
+    listed = folder.run("repos", "list")
+    assert "app" in listed and "mine" not in listed
