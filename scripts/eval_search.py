@@ -35,7 +35,7 @@ from mcp_tools.evaluation import Place, Query  # noqa: E402
 from mcp_tools.index import Index  # noqa: E402
 
 SCOPES = ("root", "whole")
-ONE = dict.fromkeys(("defines", "is_called_so", "mentions", "says_symbol", "says_path", "stands_aside"), 1.0)
+RULES = ("defines", "is_called_so", "mentions", "says_symbol", "says_path", "stands_aside")
 
 
 def _alone(pool: str) -> dict[str, Any]:
@@ -56,7 +56,7 @@ WITHOUT: dict[str, dict[str, Any]] = {  # name of what is left out -> attributes
     "files as a whole": {"WEIGHTS": {**rank.WEIGHTS, "file": 0.0}},
     "coherence": {"COHERENCE": 0.0, "COHERENCE_OF_NAMES": 0.0},
     "saturation": {"FILE_DECAY": 1.0},
-    **{f"rule {name}": {name: lambda _hit, _question: 1.0} for name in ONE},
+    **{f"rule {name}": {name: lambda _hit, _question: 1.0} for name in RULES},
     "all rules": {"factor": lambda _hit, _question: 1.0},
     "all but words (BM25 alone)": _alone("worded"),
     "all but meaning (vectors alone)": _alone("near"),
