@@ -56,12 +56,16 @@ async def over_http(address: str) -> AsyncIterator[ClientSession]:
         yield session
 
 
+READY_SECONDS = 30
+
+
 @contextlib.contextmanager
 def serving(workers: int) -> Iterator[tuple[str, int]]:
     """Start a server; give its address and process id."""
     options = ["--http", "--port", "0", "--rate", "1000000", "--workers", str(workers)]
     with tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen([sys.executable, *SERVE, *options], stderr=log)
+        deadline = time.monotonic() + READY_SECONDS
         try:
             while True:
                 log.seek(0)
@@ -71,6 +75,8 @@ def serving(workers: int) -> Iterator[tuple[str, int]]:
                             break
                 if process.poll() is not None:
                     raise SystemExit("the server did not start")
+                if time.monotonic() > deadline:
+                    raise SystemExit("the server is not ready: index a repository first, see /readyz")
                 time.sleep(0.1)
             yield found[1], process.pid
         finally:
