@@ -16,7 +16,7 @@ import psycopg
 from flows.embed import Embedder, canonical, guard
 from flows.embed.shelf import Shelf
 from flows.errors import DatabaseError, EmbedderError, UsageError
-from flows.store import lexicon, locks, members, models, texts, vector_index
+from flows.store import lexicon, locks, models, signs, texts, vector_index
 from flows.store.connect import Connection, Database
 from flows.store.models import Generation, Model
 from flows.sync import Progress
@@ -130,7 +130,7 @@ def _switched(connection: Connection, model: Model) -> bool:
     with connection.transaction():
         done = models.switch(connection, model)
         if done:
-            members.refill(connection, model)
+            signs.refill(connection, model)
     return done
 
 

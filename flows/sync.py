@@ -28,10 +28,10 @@ from flows.store import (
     history,
     lexicon,
     locks,
-    members,
     models,
     repos,
     runs,
+    signs,
     trigrams,
     vector_index,
 )
@@ -196,7 +196,7 @@ class _Run:
                 broken = self._broken(connection, branch, model)
                 stale = self._stale(connection, branch, broken)
                 if branch is not None:
-                    self._heal_members(connection, branch, model)
+                    self._heal_signs(connection, branch, model)
                 if branch is not None and self._is_unchanged(connection, branch, stale):
                     return self._leave(connection, branch)
                 todo = self._plan(connection, branch, stale)
@@ -269,11 +269,11 @@ class _Run:
         self.report.healed, self.healed = len(broken), broken
         return broken
 
-    def _heal_members(self, connection: Connection, branch: Branch, model: Model) -> None:
-        if self.target.verify or not members.agree(connection, model, branch.branch_id):
-            count = members.rebuild(connection, model, branch.branch_id)
+    def _heal_signs(self, connection: Connection, branch: Branch, model: Model) -> None:
+        if self.target.verify or not signs.agree(connection, model, branch.branch_id):
+            count = signs.rebuild(connection, model, branch.branch_id)
             if count:
-                self.report.notes.append(f"{count} rows of what {branch.name} shows were put right")
+                self.report.notes.append(f"signs of vectors of {count} files of {branch.name} were put right")
 
     def _stale(self, connection: Connection, branch: Branch | None, broken: frozenset[int]) -> set[bytes]:
         if branch is None:

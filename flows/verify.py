@@ -20,7 +20,7 @@ from flows.store.audit import StoredCut, StoredText
 from flows.store.branches import Branch
 from flows.store.connect import Connection
 from flows.store.models import Generation
-from flows.store.texts import TextStore, stored_counts, terms_of, text_hash
+from flows.store.texts import TextStore, lex, text_hash
 
 BATCH = 50  # cuts compared at once
 NEAR = 0.999  # cosine of a stored half-precision vector to the one computed now
@@ -81,5 +81,10 @@ def _wrong_texts(texts: Sequence[StoredText], bodies: Mapping[bytes, str], embed
 
 
 def _has_its_words(text: StoredText) -> bool:
-    length, terms = terms_of(text.body)
-    return text.length == length and text.terms == stored_counts(terms)
+    fresh = lex(text.body)
+    return (
+        text.length == fresh.length
+        and text.terms == set(fresh.terms.words)
+        and text.weights.indices() == fresh.weights.indices()
+        and np.allclose(text.weights.values(), fresh.weights.values(), rtol=1e-3)
+    )

@@ -47,7 +47,7 @@ from flows.embed.shelf import Shelf  # noqa: E402
 from flows.report import peak_memory_mb  # noqa: E402
 from flows.select import Keep, Rules  # noqa: E402
 from flows.settings import Settings  # noqa: E402
-from flows.store import candidates, cuts, lexicon, members, texts, vector_index  # noqa: E402
+from flows.store import candidates, cuts, lexicon, signs, texts, vector_index  # noqa: E402
 from flows.store.connect import Connection, Database, copy_rows, open_database  # noqa: E402
 from flows.store.models import Model, use_model  # noqa: E402
 from mcp_tools import scope  # noqa: E402
@@ -239,7 +239,7 @@ class Loader:
         self.connection.execute(
             "update branch set files = %s, chunks = %s where branch_id = %s", [len(files), levels, branch_id]
         )
-        members.rebuild(self.connection, self.model, branch_id)
+        signs.rebuild(self.connection, self.model, branch_id)
         self.loaded += sum(levels)
 
     def _copy(self, branch_id: int, first: int, files: list[tuple[Any, ...]], chunks: list[tuple[Any, ...]]) -> None:
@@ -291,8 +291,9 @@ class Loader:
             ["int8", "bytea", "text", "timestamptz"],
             ((n, key, body, _NOW) for n, (key, body) in zip(ids, self.waiting.items(), strict=True)),
         )
-        rows = ((n, words.WORDS_VERSION, *texts.terms_of(body)) for n, body in zip(ids, bodies, strict=True))
-        copy_rows(self.connection, "lex", ["int8", "int2", "int4", "tsvector"], rows)
+        lexed = ((n, texts.lex(body)) for n, body in zip(ids, bodies, strict=True))
+        rows = ((n, words.WORDS_VERSION, text.length, text.terms, text.weights) for n, text in lexed)
+        copy_rows(self.connection, "lex", ["int8", "int2", "int4", "tsvector", "sparsevec"], rows)
         vectors = self.embedder.embed_documents(bodies)
         pairs = ((n, HalfVector(vector)) for n, vector in zip(ids, vectors, strict=True))
         copy_rows(self.connection, self.model.vectors_name, ["int8", "halfvec"], pairs)
@@ -388,12 +389,12 @@ def _sizes(connection: Connection) -> dict[str, Any]:
     row = connection.execute(
         "select count(*), (select count(*) from chunk), (select count(*) from file),"
         " pg_database_size(current_database()),"
-        f" pg_total_relation_size('{model.members_name}'), pg_relation_size('{model.vectors_name}'),"
+        f" pg_total_relation_size('{model.signs_name}'), pg_relation_size('{model.vectors_name}'),"
         f" pg_relation_size(to_regclass('{model.vectors_name}_hnsw')), pg_relation_size('lex_terms'),"
         " current_setting('shared_buffers') from text"
     ).fetchone()
     assert row is not None
-    names = ("texts", "chunks", "files", "database", "members", "vectors", "hnsw", "words index", "shared_buffers")
+    names = ("texts", "chunks", "files", "database", "signs", "vectors", "hnsw", "words index", "shared_buffers")
     plain = {"texts", "chunks", "files", "shared_buffers"}
     return {
         name: value if name in plain else f"{(value or 0) / 2**20:.0f} MB"

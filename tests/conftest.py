@@ -86,6 +86,7 @@ class Indexer:
         name: str = "",
         rules: Rules | None = None,
         default: bool | None = None,
+        verify: bool = False,
     ) -> Report:
         self.embedder.texts.clear()
         repository = git.open_repository(path.path if isinstance(path, Repo) else path)
@@ -97,6 +98,7 @@ class Indexer:
             make_default=not rev if default is None else default,
             rename=bool(name),
             history=self.history,
+            verify=verify,
         )
         return sync(self.database, self.config, self.embedder, target)
 

@@ -26,17 +26,18 @@ def published(database: Database) -> Snapshot:
                     (select array_agg((s.ord, s.name, s.kind, s.start_line, s.end_line, s.signature, s.doc)::text
                         order by s.ord) from symbol s where s.cut_id = k.cut_id),
                     (select array_agg((c.ord, c.level, c.parent, c.anchor, c.symbol, c.signature, c.start_line,
-                        c.end_line, t.hash, t.body, l.version, l.length, l.terms, v.vector)::text order by c.ord)
-                        from chunk c left join text t using (text_id) left join lex l using (text_id)
+                        c.end_line, t.hash, t.body, l.version, l.length, l.terms, l.weights, v.vector)::text
+                        order by c.ord) from chunk c left join text t using (text_id) left join lex l using (text_id)
                         left join {vectors} v using (text_id) where c.cut_id = k.cut_id),
                     b.commit_sha, b.tree_sha, b.files, b.failed, b.chunks, b.rules_fp,
-                    (select array_agg((t.hash, m.signs)::text order by t.hash) from {members} m
-                        left join text t using (text_id) where m.branch_id = b.branch_id)
+                    (select array_agg((s.ord, s.level, t.hash, s.signs)::text order by s.ord) from {signs} s
+                        left join text t using (text_id) where s.cut_id = k.cut_id),
+                    (select m.vector::text from {means} m where m.cut_id = k.cut_id)
                 from branch b join repo r using (repo_id) left join file f using (branch_id)
                 left join cut k using (cut_id) left join blob o on o.blob_id = k.blob_id
                 order by 1, 2, 3
                 """
-            ).format(vectors=model.vectors, members=model.members)
+            ).format(vectors=model.vectors, signs=model.signs, means=model.means)
         ).fetchall()
     result: Snapshot = {}
     for row in rows:

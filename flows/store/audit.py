@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pgvector import SparseVector
 from psycopg import sql
 
 from flows.embed import Vectors
@@ -30,12 +31,13 @@ class StoredCut:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A text as it stands, with its word counts and its vector."""
+    """A text as it stands, with its words, what they count, and its vector."""
 
     hash: bytes
     body: str
     length: int
-    terms: dict[str, int]
+    terms: set[str]
+    weights: SparseVector
     vector: Vectors
 
 
@@ -87,11 +89,11 @@ def stored_cuts(connection: Connection, cut_ids: Sequence[int]) -> list[StoredCu
 def stored_texts(connection: Connection, cut_ids: Sequence[int], model: Model) -> list[StoredText]:
     """Return the texts of some cuts that have words and a vector."""
     query = sql.SQL(
-        "select t.hash, t.body, l.length, coalesce((select jsonb_object_agg(lexeme, cardinality(positions))"
-        " from unnest(l.terms)), '{{}}'), v.vector::float4[] from text t join lex l using (text_id)"
+        "select t.hash, t.body, l.length, tsvector_to_array(l.terms), l.weights, v.vector::float4[]"
+        " from text t join lex l using (text_id)"
         " join {} v using (text_id) where t.text_id in (select text_id from chunk where cut_id = any(%s))"
     ).format(model.vectors)
     return [
-        StoredText(bytes(hash_), body, length, terms, np.asarray(vector, np.float32))
-        for hash_, body, length, terms, vector in connection.execute(query, [list(cut_ids)])
+        StoredText(bytes(hash_), body, length, set(terms), weights, np.asarray(vector, np.float32))
+        for hash_, body, length, terms, weights, vector in connection.execute(query, [list(cut_ids)])
     ]

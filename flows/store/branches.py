@@ -11,10 +11,10 @@ from psycopg import sql
 
 from flows.errors import Moved
 from flows.git import Commit, Entry
-from flows.store import members
+from flows.store import signs
 from flows.store.connect import Connection, copy_rows
 from flows.store.cuts import LEVELS
-from flows.store.models import Model, active_model, keep_active
+from flows.store.models import Model, keep_active
 
 ENTRY_BYTES = 16
 
@@ -61,7 +61,7 @@ class Change:
 
     added: Sequence[FileRow]
     removed: Sequence[bytes]  # entries
-    healed: Collection[int] = ()  # cuts whose chunks were written anew: whoever shows them has other members now
+    healed: Collection[int] = ()  # cuts whose chunks were written anew
 
 
 def entry_key(entry: Entry) -> bytes:
@@ -258,24 +258,18 @@ def _make_default(connection: Connection, branch_id: int) -> None:
 
 
 def _apply(connection: Connection, branch_id: int, change: Change, model: Model) -> None:
-    gone: list[int] = []
     if change.removed:
-        rows = connection.execute(
-            "delete from file where branch_id = %s and entry = any(%b) returning cut_id",
-            [branch_id, list(change.removed)],
+        connection.execute(
+            "delete from file where branch_id = %s and entry = any(%b)", [branch_id, list(change.removed)]
         )
-        gone = [row[0] for row in rows if row[0] is not None]
     copy_rows(
         connection,
         "file",
         ["int4", "bytea", "text", "text", "text", "text", "text", "int8", "text"],
         ((branch_id, f.entry, f.path, f.mode, f.oid, f.language, f.skip, f.cut_id, f.category) for f in change.added),
     )
-    members.move(connection, model, branch_id, gone, [f.cut_id for f in change.added if f.cut_id is not None])
-    for (healed,) in connection.execute(
-        "select distinct branch_id from file where cut_id = any(%s) order by 1", [list(change.healed)]
-    ).fetchall():
-        members.rebuild(connection, model, healed)
+    signs.add(connection, model, [f.cut_id for f in change.added if f.cut_id is not None])
+    signs.renew(connection, model, change.healed)
 
 
 def note_seen(connection: Connection, branch: Branch, commit: Commit, *, make_default: bool) -> None:
@@ -334,17 +328,13 @@ def remove_files(connection: Connection, repo: str, pattern: str) -> set[str]:
     with connection.transaction():
         rows = connection.execute(
             "delete from file f using branch b join repo r using (repo_id)"
-            " where f.branch_id = b.branch_id and r.name = %s and f.path ~ %s returning f.oid, f.branch_id,"
-            " f.cut_id",
+            " where f.branch_id = b.branch_id and r.name = %s and f.path ~ %s returning f.oid, f.branch_id",
             [repo, pattern],
         ).fetchall()
         touched = sorted({row[1] for row in rows})
         connection.execute("update branch set tree_sha = '' where branch_id = any(%s)", [touched])  # look at it again
-        model = active_model(connection)
         for branch_id in touched:
             _recount(connection, branch_id)
-            if model is not None:
-                members.move(connection, model, branch_id, [row[2] for row in rows if row[1] == branch_id], [])
     return {row[0] for row in rows}
 
 

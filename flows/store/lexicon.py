@@ -34,8 +34,8 @@ def refresh_if_moved(connection: Connection, model: Model, *, force: bool = Fals
     with connection.transaction():
         if connection.execute("select pg_try_advisory_xact_lock(%s)", [_REFRESH_LOCK]).fetchone() != (True,):
             return False  # another run is at it
-        tables = "analyze file, blob, cut, symbol, chunk, lex, {}, {}"
-        connection.execute(sql.SQL(tables).format(model.vectors, model.members))
+        tables = "analyze file, blob, cut, symbol, chunk, lex, {}, {}, {}"
+        connection.execute(sql.SQL(tables).format(model.vectors, model.signs, model.means))
         _refresh(connection)
     return True
 
@@ -47,9 +47,7 @@ def analyze(connection: Connection, model: Model) -> None:
 
 def _refresh(connection: Connection) -> None:
     created = connection.execute(
-        "insert into lex_stat (texts, mean_length) select count(*), coalesce(avg(length), 1) "
-        + _LIVE
-        + " returning generation"
+        "insert into lex_stat (texts) select count(*) " + _LIVE + " returning generation"
     ).fetchone()
     assert created is not None
     connection.execute(

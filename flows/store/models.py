@@ -24,14 +24,14 @@ _MODEL_LOCK = 7_242_002
 _SWITCH_LOCK = 7_242_004  # shared by transactions that show content, exclusive for a change of the active model
 _LAST_READERS = timedelta(minutes=1)  # a query that began before the switch ends within its statement timeout
 _PATIENCE = "set local lock_timeout = '30s'"
-_COLUMNS = "model_id, fingerprint, name, setting, dimension, state, changed_at, vectors, members"
+_COLUMNS = "model_id, fingerprint, name, setting, dimension, state, changed_at, vectors, signs, means"
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """A registered model.
 
-    ``setting`` is what loads it, ``vectors`` is its table, ``members`` that of the texts each branch shows.
+    ``setting`` is what loads it, ``vectors`` is its table; ``signs`` and ``means`` are those of store/signs.py.
     """
 
     model_id: int
@@ -42,15 +42,20 @@ class Model:
     state: str  # building, active or retired
     changed_at: datetime
     vectors_name: str
-    members_name: str
+    signs_name: str
+    means_name: str
 
     @property
     def vectors(self) -> sql.Identifier:
         return sql.Identifier(self.vectors_name)
 
     @property
-    def members(self) -> sql.Identifier:
-        return sql.Identifier(self.members_name)
+    def signs(self) -> sql.Identifier:
+        return sql.Identifier(self.signs_name)
+
+    @property
+    def means(self) -> sql.Identifier:
+        return sql.Identifier(self.means_name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,7 @@ def register(connection: Connection, embedder: Embedder, setting: str, state: st
     """
     if not 1 <= embedder.dimension <= MAX_DIMENSION:
         raise UsageError(f"{embedder.name} has {embedder.dimension} dimensions; at most {MAX_DIMENSION} can be indexed")
-    name, members = f"emb_{embedder.fingerprint[:16]}", f"member_{embedder.fingerprint[:16]}"
+    name, signs, means = (f"{kind}_{embedder.fingerprint[:16]}" for kind in ("emb", "sign", "mean"))
     storage = sql.SQL("storage plain" if embedder.dimension <= _INLINE_DIMENSION else "")
     with connection.transaction():
         connection.execute(_PATIENCE)
@@ -121,20 +126,22 @@ def register(connection: Connection, embedder: Embedder, setting: str, state: st
         )
         connection.execute(
             sql.SQL(
-                "create table if not exists {} (branch_id int not null references branch on delete cascade,"
-                " text_id bigint not null, signs bit({}) not null, primary key (text_id, branch_id))"
-            ).format(sql.Identifier(members), sql.Literal(embedder.dimension))
+                "create table if not exists {} (cut_id bigint not null, ord int not null, level smallint not null,"
+                " text_id bigint not null, signs bit({}) not null, primary key (cut_id, ord),"
+                " foreign key (cut_id, ord) references chunk on delete cascade)"
+            ).format(sql.Identifier(signs), sql.Literal(embedder.dimension))
         )
         connection.execute(
-            sql.SQL("create index if not exists {} on {} (branch_id)").format(
-                sql.Identifier(f"{members}_branch"), sql.Identifier(members)
-            )
+            sql.SQL(
+                "create table if not exists {} (cut_id bigint primary key references cut on delete cascade,"
+                " vector halfvec({}) {})"  # null: a file of one chunk
+            ).format(sql.Identifier(means), sql.Literal(embedder.dimension), storage)
         )
         connection.execute(
-            "insert into model (fingerprint, name, setting, dimension, vectors, members, state)"
-            " values (%s, %s, %s, %s, %s, %s, %s) on conflict (fingerprint) do update set"
+            "insert into model (fingerprint, name, setting, dimension, vectors, signs, means, state)"
+            " values (%s, %s, %s, %s, %s, %s, %s, %s) on conflict (fingerprint) do update set"
             " setting = excluded.setting, state = excluded.state, changed_at = now()",
-            [embedder.fingerprint, embedder.name, setting, embedder.dimension, name, members, state],
+            [embedder.fingerprint, embedder.name, setting, embedder.dimension, name, signs, means, state],
         )
     model = _in_state(connection, state)
     assert model is not None
@@ -214,12 +221,13 @@ def drop(connection: Connection, fingerprint: str, state: str) -> bool:
     with connection.transaction():
         connection.execute(_PATIENCE)
         row = connection.execute(
-            "delete from model where fingerprint = %s and state = %s returning vectors, members", [fingerprint, state]
+            "delete from model where fingerprint = %s and state = %s returning vectors, signs, means",
+            [fingerprint, state],
         ).fetchone()
         if row is None:
             return False
-        # The foreign key goes with the table, which takes this lock anyway: in the order in which runs take them.
-        connection.execute("lock table text in access exclusive mode")
+        # The foreign keys go with the tables, which takes these locks anyway: in the order in which runs take them.
+        connection.execute("lock table cut, chunk, text in access exclusive mode")
         for name in row:
             connection.execute(sql.SQL("drop table {}").format(sql.Identifier(name)))
     return True

@@ -14,7 +14,6 @@ from flows.store.read import Filters, Hit
 
 MAX_DEFINITIONS = 50
 MAX_FILES = 40
-MAX_CHUNKS = 200  # of a file, its first ones: a file of thousands of chunks says by them what it is about
 _SPELT = "lower(translate(substring(s.name from '[^.]*$'), '_$-', ''))"  # as index symbol_spelt has it
 
 
@@ -52,9 +51,8 @@ def file_similarities(
     A file that answers as a whole, in no one place, is found by this.
     """
     query = sql.SQL(
-        "select c.cut_id, round((1 - (avg(v.vector) <=> %s::halfvec))::numeric, 5)::float8"
-        " from chunk c join {} v using (text_id) where c.cut_id = any(%s) and c.level > 0 and c.ord <= {}"
-        " group by c.cut_id"
-    ).format(model.vectors, sql.Literal(MAX_CHUNKS))
+        "select cut_id, round((1 - (vector <=> %s::halfvec))::numeric, 5)::float8 from {}"
+        " where cut_id = any(%s) and vector is not null"
+    ).format(model.means)
     given = f"[{','.join(map(str, vector.tolist()))}]"
     return dict(connection.execute(query, [given, list(cut_ids)]).fetchall())

@@ -10,11 +10,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import pack
 
 import numpy as np
 import numpy.typing as npt
-from pgvector import HalfVector
+from pgvector import HalfVector, SparseVector
 from pgvector.psycopg import register_vector
 from psycopg import sql
 from psycopg.adapt import Buffer, Dumper
@@ -23,15 +24,19 @@ from psycopg.pq import Format
 from chunkers import words
 from flows.embed import Vectors, guard
 from flows.errors import EmbedderError
+from flows.store import signs
 from flows.store.connect import Connection, copy_rows
 from flows.store.models import Generation, Model, all_models
 
-MAX_TF = 24  # counts beyond it change BM25 by less than 1 %
+K1, B = 1.2, 0.75  # BM25, as everyone sets them
+# Of a text, in terms. A constant, not the corpus' own mean: what a term counts in a text never changes, and is stored.
+MEAN_LENGTH = 100
+DIMENSIONS = 1_000_000_000  # as many as a sparsevec can have; two of a text's terms meet once in 10^7 texts
 _MAX_KNOWN = 500_000  # remembered texts of a run: about 150 bytes each
 _ASKED = 20_000  # texts of which it is asked at once whether they have a vector
 _STAGE = """
-create temp table if not exists stage_lex (text_id bigint, version smallint, length int, terms tsvector)
-    on commit delete rows;
+create temp table if not exists stage_lex
+    (text_id bigint, version smallint, length int, terms tsvector, weights sparsevec) on commit delete rows;
 create temp table if not exists stage_vector (text_id bigint, vector halfvec) on commit delete rows;
 """
 
@@ -46,26 +51,19 @@ class TextCounts:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A bag of words, to be stored as a tsvector whose positions count each word's occurrences."""
+    """A set of words, to be stored as a tsvector without positions."""
 
-    counts: Counter[str]
+    words: Collection[str]
 
 
 class _TermsDumper(Dumper):
-    """tsvector in binary: number of lexemes; per lexeme its text, NUL, number of positions, the positions."""
+    """tsvector in binary: number of lexemes; per lexeme its text, NUL, number of positions."""
 
     oid = 3614
     format = Format.BINARY
 
     def dump(self, obj: Terms) -> Buffer:
-        out = [pack("!i", len(obj.counts))]
-        for term, count in obj.counts.items():
-            out.append(term.encode())
-            out.append(_POSITIONS[count if count < MAX_TF else MAX_TF])
-        return b"".join(out)
-
-
-_POSITIONS = [b"\0" + pack(f"!H{n}H", n, *range(1, n + 1)) for n in range(MAX_TF + 1)]
+        return pack("!i", len(obj.words)) + b"".join(term.encode() + b"\0\0\0" for term in obj.words)
 
 
 def text_hash(text: str) -> bytes:
@@ -73,15 +71,46 @@ def text_hash(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-def stored_counts(terms: Terms) -> dict[str, int]:
-    """Return the counts that the database keeps of a bag of words."""
-    return {term: min(count, MAX_TF) for term, count in terms.counts.items()}
+@dataclass(frozen=True, slots=True)
+class Lexed:
+    """A text as words find it: its length in terms, its terms, and what each of them counts in it."""
+
+    length: int
+    terms: Terms
+    weights: SparseVector
 
 
-def terms_of(text: str) -> tuple[int, Terms]:
-    """Return (length in terms, bag of words) of a text."""
+@lru_cache(maxsize=200_000)
+def term_index(term: str) -> int:
+    """Return the dimension that stands for a term: the first 32 bits of its MD5, modulo DIMENSIONS."""
+    return int.from_bytes(hashlib.md5(term.encode(), usedforsecurity=False).digest()[:4]) % DIMENSIONS
+
+
+def lex(text: str) -> Lexed:
+    """Return a text as words find it.
+
+    A term that occurs n times counts (k1 + 1) n / (n + k1 (1 - b + b length / MEAN_LENGTH)): BM25 (Robertson, Zaragoza
+    2009) without the term's rarity, which is the query's side of the product. Terms that share a dimension count as the
+    one that occurs more often.
+    """
     tokens = words.words(text)
-    return len(tokens), Terms(Counter(tokens))
+    counts = Counter(tokens)
+    saturation = K1 * (1 - B + B * len(tokens) / MEAN_LENGTH)
+    most: dict[int, int] = {}
+    for term, n in counts.items():
+        index = term_index(term)
+        most[index] = max(n, most.get(index, 0))
+    weights = {index: (K1 + 1) * n / (n + saturation) for index, n in most.items()}
+    return Lexed(len(tokens), Terms(counts), SparseVector(weights, DIMENSIONS))
+
+
+def query_weights(weights: Iterable[tuple[str, float]]) -> str:
+    """Return a query's terms with their rarity as a sparsevec in text form; a negative inner product scores a text."""
+    most: dict[int, float] = {}
+    for term, weight in weights:
+        index = term_index(term) + 1
+        most[index] = max(weight, most.get(index, 0.0))
+    return f"{{{','.join(f'{index}:{most[index]:.6g}' for index in sorted(most))}}}/{DIMENSIONS}"
 
 
 class TextStore:
@@ -131,12 +160,7 @@ class TextStore:
                 self._connection.execute(query.format(table), [keys])
             self._known.clear()
             self._write(bodies)
-            signs = sql.SQL(
-                "update {} m set signs = binary_quantize(v.vector)::bit({}) from text t join {} v using (text_id)"
-                " where t.hash = any(%b) and m.text_id = t.text_id"
-            )
-            model = self.active.model  # the others have no members
-            self._connection.execute(signs.format(model.members, sql.Literal(model.dimension), model.vectors), [keys])
+            signs.renew(self._connection, self.active.model, signs.of_texts(self._connection, keys))  # others have none
 
     def _write(self, bodies: dict[bytes, str]) -> None:
         ids, lexed, embedded = self._lookup(bodies, self.active.model)
@@ -144,13 +168,13 @@ class TextStore:
         vectors = guard.embed(self.active.embedder, [bodies[key] for key in to_embed])
         usable: npt.NDArray[np.bool_] = np.isfinite(vectors).all(axis=1).reshape(-1)
         without = {key for key, good in zip(to_embed, usable, strict=True) if not good}
-        terms = {key: terms_of(bodies[key]) for key in sorted(bodies.keys() - lexed - without)}
+        lexed_now = {key: lex(bodies[key]) for key in sorted(bodies.keys() - lexed - without)}
         to_embed = [key for key in to_embed if key not in without]
         beside = self._embed_beside({key: body for key, body in bodies.items() if key not in without})
-        if to_embed or terms or beside:
+        if to_embed or lexed_now or beside:
             with self._connection.transaction():
                 ids |= self._insert_texts({k: body for k, body in bodies.items() if k not in ids and k not in without})
-                self._insert_terms({ids[key]: value for key, value in terms.items()})
+                self._insert_lexed({ids[key]: value for key, value in lexed_now.items()})
                 written = [(self.active.model, dict(zip(to_embed, vectors[usable], strict=True)))]
                 if self.building is not None:
                     written.append((self.building.model, beside))
@@ -194,15 +218,18 @@ class TextStore:
         rows = self._connection.execute("select hash, text_id from text where hash = any(%b)", [keys], binary=True)
         return {bytes(row[0]): row[1] for row in rows}
 
-    def _insert_terms(self, terms: dict[int, tuple[int, Terms]]) -> None:
-        if not terms:
+    def _insert_lexed(self, lexed: dict[int, Lexed]) -> None:
+        if not lexed:
             return
-        rows = ((text_id, words.WORDS_VERSION, length, bag) for text_id, (length, bag) in sorted(terms.items()))
-        copy_rows(self._connection, "stage_lex", ["int8", "int2", "int4", "tsvector"], rows)
+        rows = (
+            (text_id, words.WORDS_VERSION, text.length, text.terms, text.weights)
+            for text_id, text in sorted(lexed.items())
+        )
+        copy_rows(self._connection, "stage_lex", ["int8", "int2", "int4", "tsvector", "sparsevec"], rows)
         self._connection.execute(
             "insert into lex select * from stage_lex order by text_id on conflict (text_id) do update"
-            " set version = excluded.version, length = excluded.length, terms = excluded.terms"
-            " where lex.version <> excluded.version"
+            " set version = excluded.version, length = excluded.length, terms = excluded.terms,"
+            " weights = excluded.weights where lex.version <> excluded.version"
         )
 
 
