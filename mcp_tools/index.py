@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from flows.errors import DatabaseError, EmbedderError, SchemaMismatch, Unreachable, UsageError
@@ -41,6 +42,7 @@ LIVELY = {
     "tcp_user_timeout": 1000 * (STATEMENT_SECONDS + 5),
 }
 PAUSE_SECONDS = 15  # that a model which failed is not asked again: nobody is to wait for a provider that is away
+REMEMBERED = 8_192  # vectors of paths: 8 MB
 ATTEMPTS = 3  # at finding the query's vector and the snapshot of one model
 
 
@@ -69,6 +71,7 @@ class Index:
         self._outage = Outage()
         self.unnamed: Access | None = access.OWNER  # what a request without a token may see; None = nothing
         self._failed = ("", 0.0, "")  # fingerprint of the model that failed last, when, and what is said of it
+        self._remembered: tuple[Embedder, Callable[[Sequence[str]], Vectors]] | None = None
         self.seen = Seen()
 
     def __enter__(self) -> Index:
@@ -185,7 +188,9 @@ class Index:
         database = open_database(self._settings)  # migrates anew: a server that crashed may have lost its first moments
         if self._database is not None:
             self._database.close()
-        options = f"-c statement_timeout={STATEMENT_SECONDS * 1000} -c max_parallel_workers_per_gather=0"
+        options = (
+            f"-c statement_timeout={STATEMENT_SECONDS * 1000} -c max_parallel_workers_per_gather=0 -c work_mem=32MB"
+        )
         pool: psycopg_pool.ConnectionPool[Connection] = psycopg_pool.ConnectionPool(
             database.conninfo,
             kwargs={"autocommit": True, "prepare_threshold": None, "options": options, **LIVELY},
@@ -264,11 +269,15 @@ class Index:
             return None, note
 
     def _cheap(self, model: Model | None) -> Callable[[Sequence[str]], Vectors] | None:
-        """Return what embeds texts at the price of a look-up, None if the model is dearer."""
+        """Return what embeds short texts at the price of a look-up, None if the model is dearer."""
         from flows.embed.static import StaticEmbedder
 
         embedder = self.shelf.find(model.setting, model.fingerprint, model.dimension) if model else None
-        return embedder.embed_documents if isinstance(embedder, StaticEmbedder) else None
+        if not isinstance(embedder, StaticEmbedder):
+            return None
+        if self._remembered is None or self._remembered[0] is not embedder:
+            self._remembered = (embedder, _remembering(embedder))
+        return self._remembered[1]
 
     def close(self) -> None:
         """Close connections and give up this process's share of the embedded server."""
@@ -277,6 +286,17 @@ class Index:
         if self._database is not None:
             self._database.close()
             self._database = None
+
+
+def _remembering(embedder: Embedder) -> Callable[[Sequence[str]], Vectors]:
+    """Return what embeds texts that come again and again, as paths of files do."""
+    import numpy as np
+
+    @lru_cache(maxsize=REMEMBERED)
+    def embed(text: str) -> Vectors:
+        return embedder.embed_documents([text]).reshape(embedder.dimension)
+
+    return lambda texts: np.stack([embed(text) for text in texts])
 
 
 def _first_line(error: Exception) -> str:

@@ -71,9 +71,14 @@ def fuse(hits: Iterable[Hit], likeness: Mapping[int, float]) -> list[Ranked]:
     order = sorted(likeness.values(), reverse=True)
     files = {cut_id: order.index(value) + 1 for cut_id, value in likeness.items()}  # equals share a rank
 
+    near, worded, named, file = (WEIGHTS[pool] for pool in ("near", "worded", "named", "file"))
+
     def score(hit: Hit) -> float:
-        ranks = {"near": hit.near, "worded": hit.worded, "named": hit.named, "file": files.get(hit.cut_id, 0)}
-        fused = sum(WEIGHTS[pool] / (RRF_K + rank) for pool, rank in ranks.items() if rank)
+        fused = near / (RRF_K + hit.near) if hit.near else 0.0
+        fused += worded / (RRF_K + hit.worded) if hit.worded else 0.0
+        fused += named / (RRF_K + hit.named) if hit.named else 0.0
+        of_file = files.get(hit.cut_id)
+        fused += file / (RRF_K + of_file) if of_file else 0.0
         return fused + SHARE * hit.share / RRF_K
 
     return sorted((Ranked(hit, score(hit)) for hit in hits), key=_order)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import snowballstemmer
@@ -70,6 +70,7 @@ class Question:
     prefixes: frozenset[str]  # of those, their first letters
     identifiers: frozenset[str]  # what looks like a name of code, joined and in lower case
     identifier: str  # the last part of the one name that the query consists of, "" if it is more than that
+    overlaps: dict[tuple[str, ...], tuple[float, float]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def is_identifier(self) -> bool:
@@ -99,6 +100,7 @@ def _looks_like_code(word: str) -> bool:
     return "_" in word.strip("_") or "." in word or "::" in word or bool(re.search(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]", word))
 
 
+@lru_cache(maxsize=65_536)
 def _last(name: str) -> str:
     return re.split(r"\.|::|#|->", name)[-1]
 
@@ -142,7 +144,9 @@ def mentions(hit: Hit, question: Question) -> float:
 
 
 def _is_named(hit: Hit, question: Question) -> bool:
-    return bool(hit.symbol) and hit.level != BLOCK and _joined(_last(hit.symbol)) in question.identifiers
+    if not question.identifiers or not hit.symbol or hit.level == BLOCK:
+        return False
+    return _joined(_last(hit.symbol)) in question.identifiers
 
 
 def says_symbol(hit: Hit, question: Question) -> float:
@@ -162,8 +166,15 @@ def says_path(hit: Hit, question: Question) -> float:
 def _overlap(name: tuple[str, ...], question: Question) -> tuple[float, float]:
     """Return which share of a name's words the question says, and which share of the question's words the name says.
 
-    Weighing words by how rare they are measured no better.
+    Weighing words by how rare they are measured no better. Asked once for each name: many rows share one.
     """
+    known = question.overlaps.get(name)
+    if known is None:
+        known = question.overlaps[name] = _compare(name, question)
+    return known
+
+
+def _compare(name: tuple[str, ...], question: Question) -> tuple[float, float]:
     said = [word for word in name if word in question.stems or _begins_like_one(word, question)]
     if not said:
         return 0.0, 0.0
@@ -196,8 +207,14 @@ def _stems(name: str) -> tuple[str, ...]:
 
 def stands_aside(hit: Hit, question: Question) -> float:
     """Let what is about the code stand behind the code, unless it was asked for."""
-    weights = [ASIDE[kind] for kind in _kinds(hit.path, hit.language, hit.category) if not question.asks_for(kind)]
-    return min(weights, default=1.0) * (MODULE_INDEX if _INDEX.search(hit.path) else 1.0)
+    kinds = _kinds(hit.path, hit.language, hit.category)
+    weights = [ASIDE[kind] for kind in kinds if not question.asks_for(kind)] if kinds else []
+    return min(weights, default=1.0) * (MODULE_INDEX if _is_index(hit.path) else 1.0)
+
+
+@lru_cache(maxsize=16_384)
+def _is_index(path: str) -> bool:
+    return bool(_INDEX.search(path))
 
 
 @lru_cache(maxsize=65_536)

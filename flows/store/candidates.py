@@ -40,6 +40,7 @@ SCANNED = 100_000  # chunks: .5 us for each row that is compared by signs
 SIGNED = 2_000  # texts whose whole vectors are compared after a scan of signs
 MOSTLY = 0.5  # of the corpus: the index finds such a scope's nearest in its first steps
 WALK = {"hnsw.ef_search": "400", "hnsw.iterative_scan": "relaxed_order", "hnsw.max_scan_tuples": "40000"}
+_SET_WALK = "select " + ", ".join(["set_config(%s, %s, true)"] * len(WALK))
 
 
 class Way(Enum):
@@ -73,9 +74,8 @@ def candidates(
     Without a vector only words count. Word scores are BM25 over the statistics' newest generation. Equals share a rank,
     so that two builds of one index rank alike, whatever ids they gave.
     """
-    corpus = _corpus(connection)
     scope = measure(connection, model, filters)
-    terms = _query_terms(connection, query, corpus, everything=scope.is_lexed)
+    terms = _query_terms(connection, query, everything=scope.is_lexed)
     statement = sql.SQL(
         """
         with {shown} near as materialized (
@@ -111,8 +111,7 @@ def candidates(
         "cuts": scope.cuts,
     }
     if scope.way is Way.WALK and vector is not None:
-        for name, value in WALK.items():
-            connection.execute("select set_config(%s, %s, true)", [name, value])
+        connection.execute(_SET_WALK, [item for pair in WALK.items() for item in pair])
     return [Hit(*row) for row in connection.execute(statement, given)]
 
 
@@ -121,30 +120,31 @@ def candidates(
 
 def measure(connection: Connection, model: Model, filters: Filters) -> Scope:
     """Return how a scope is to be searched."""
-    everything, of_level, files = _sizes(connection, filters)
+    everything, of_level, files, is_indexed = _sizes(connection, model, filters)
     chunks, cuts = of_level, None
     if filters.languages or filters.include or filters.exclude:
         left, cuts = _files(connection, filters, max(1, SCANNED * files // max(1, of_level)))
         chunks = of_level * left // max(1, files)
     share = min(1.0, chunks / max(1, everything))
     is_walked = chunks > SCANNED or (share >= MOSTLY and chunks > vector_index.FROM_ROWS)
-    if is_walked and vector_index.usable(connection, model):
+    if is_walked and is_indexed:
         return Scope(filters, Way.WALK, chunks, share)
     return Scope(filters, Way.SCAN, chunks, share, cuts)
 
 
-def _sizes(connection: Connection, filters: Filters) -> tuple[int, int, int]:
-    """Return the chunks of all branches, of the level in scope, and the files in scope."""
+def _sizes(connection: Connection, model: Model, filters: Filters) -> tuple[int, int, int, bool]:
+    """Return the chunks of all branches, of the level in scope, the files in scope, and if the index is usable."""
     row = connection.execute(
         "select coalesce(sum(n), 0)::int8, coalesce(sum(l) filter (where hit), 0)::int8,"
-        " coalesce(sum(files) filter (where hit), 0)::int8"
+        " coalesce(sum(files) filter (where hit), 0)::int8,"
+        " coalesce((select i.indisvalid from pg_index i where i.indexrelid = to_regclass(%s)), false)"
         " from (select files, branch_id = any(%s) as hit, (select sum(x) from unnest(chunks) x) as n,"
         " case when %s::int is null then (select sum(x) from unnest(chunks) x) else chunks[%s::int + 1] end as l"
         " from branch) b",
-        [list(filters.branch_ids), filters.level, filters.level],
+        [vector_index.quoted(connection, model), list(filters.branch_ids), filters.level, filters.level],
     ).fetchone()
     assert row is not None
-    return row[0], row[1], row[2]
+    return row[0], row[1], row[2], row[3]
 
 
 def _files(connection: Connection, filters: Filters, most: int) -> tuple[int, list[int] | None]:
@@ -247,14 +247,6 @@ def _near(scope: Scope, model: Model) -> sql.Composed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Corpus:
-    """The statistics that word scores rest on."""
-
-    generation: int
-    texts: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Terms:
     """A query's terms with their weights; a text must have one of ``required`` to be scored."""
 
@@ -287,23 +279,18 @@ def _worded(scope: Scope, terms: _Terms) -> sql.Composed:
     ).format(early=early, late=late)
 
 
-def _corpus(connection: Connection) -> _Corpus | None:
-    row = connection.execute("select generation, texts from lex_stat order by generation desc limit 1").fetchone()
-    return _Corpus(row[0], max(1, row[1])) if row else None
-
-
-def _query_terms(connection: Connection, query: str, corpus: _Corpus | None, *, everything: bool) -> _Terms:
+def _query_terms(connection: Connection, query: str, *, everything: bool) -> _Terms:
     """Weigh a query's terms by IDF, max(0, ln(N / (1 + df))), the rarest first.
 
     Common terms score, but do not bring texts in by themselves once rarer ones have brought enough; in a scope
     that is listed anyway, ``everything`` that has a term is scored.
     """
     terms = sorted(set(words.words(query)))
-    if corpus is None or not terms:
+    total, frequencies = document_frequencies(connection, terms) if terms else (0, {})
+    if not total:
         return _Terms([], [])
-    frequencies = document_frequencies(connection, corpus.generation, terms)
     rarest = sorted(terms, key=lambda term: (frequencies.get(term, 1), term))[:MAX_TERMS]
-    weights = [(term, max(0.0, math.log(corpus.texts / (1 + frequencies.get(term, 1))))) for term in rarest]
+    weights = [(term, max(0.0, math.log(total / (1 + frequencies.get(term, 1))))) for term in rarest]
     weights = [pair for pair in weights if pair[1] > 0] or [(term, 1e-6) for term, _ in weights]
     required: list[str] = []
     expected = 0
@@ -315,12 +302,17 @@ def _query_terms(connection: Connection, query: str, corpus: _Corpus | None, *, 
     return _Terms(weights, required)
 
 
-def document_frequencies(connection: Connection, generation: int, terms: Sequence[str]) -> dict[str, int]:
-    """Return in how many published texts some terms stand; one that is missing stands in one or none."""
+def document_frequencies(connection: Connection, terms: Sequence[str]) -> tuple[int, dict[str, int]]:
+    """Return the number of published texts, 0 before the first, and in how many of them some terms stand.
+
+    A term that is missing stands in one or none.
+    """
     rows = connection.execute(
-        "select term, df from term_df where generation = %s and term = any(%s)", [generation, list(terms)]
-    )
-    return dict(rows.fetchall())
+        "select s.texts, d.term, d.df from (select generation, texts from lex_stat order by generation desc limit 1) s"
+        " left join term_df d on d.generation = s.generation and d.term = any(%s)",
+        [list(terms)],
+    ).fetchall()
+    return (max(1, rows[0][0]) if rows else 0), {term: df for _, term, df in rows if term is not None}
 
 
 def _quoted(term: str) -> str:
