@@ -2,6 +2,8 @@
 -- what a file is about need not be averaged by every search.
 -- depends: 0009_projects
 
+lock table model, cut, chunk, file in access exclusive mode;  -- at once: whoever reads meanwhile waits, nobody deadlocks
+
 alter table model add column signs text unique;
 alter table model add column means text unique;
 update model set signs = 'sign' || substr(vectors, 4), means = 'mean' || substr(vectors, 4);

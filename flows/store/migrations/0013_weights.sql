@@ -3,6 +3,8 @@
 -- Takes about 4 minutes for a million texts. The formula is that of flows/store/texts.py.
 -- depends: 0009_projects
 
+lock table lex, lex_stat, text in access exclusive mode;  -- at once: whoever reads meanwhile waits, nobody deadlocks
+
 create function pg_temp.term_weights(terms tsvector, length int) returns sparsevec language sql immutable as $$
     select coalesce((
         '{' || string_agg(index || ':' || 2.2::float8 * n / (n + 1.2::float8 * (0.25 + 0.75 * length / 100)), ',')
