@@ -53,7 +53,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->)[A-Za-z_$][\w$]*)*")
 
 
 CLASS, BLOCK = 1, 3  # levels
-_STOP = frozenset(
+STOP = frozenset(
     words.parts(
         "a all an and any are as at be between by can do does for from has have how i if in into is it its not of on or"
         " that the this to use used using via was we what when where which who why with you"
@@ -87,7 +87,7 @@ def read(query: str) -> Question:
     bare = query.strip().strip("`'\"()").strip()
     is_identifier = bool(_IDENTIFIER.fullmatch(bare))
     named = [bare] if is_identifier else [w for w in _IDENTIFIER.findall(query) if _looks_like_code(w)]
-    stems = tuple(dict.fromkeys(_stem(part) for part in words.parts(query) if part not in _STOP))
+    stems = tuple(dict.fromkeys(_stem(part) for part in words.parts(query) if part not in STOP))
     return Question(
         stems,
         frozenset(stem[:PREFIX] for stem in stems),

@@ -148,7 +148,7 @@ def print_ablation(queries: Sequence[Query], found: Mapping[str, Found]) -> None
     base = scores(queries, found)
     print("| without | all | choosing | reporting | change | standard error |\n| --- | --- | --- | --- | --- | --- |")
     for name, changes in WITHOUT.items():
-        with _changed(changes):
+        with changed(changes):
             values = scores(queries, found)
         all_, choosing, reporting = means(queries, values)
         change = all_ - means(queries, base)[0]
@@ -164,7 +164,8 @@ def standard_error(differences: Sequence[float]) -> float:
 
 
 @contextlib.contextmanager
-def _changed(attributes: Mapping[str, Any]) -> Iterator[None]:
+def changed(attributes: Mapping[str, Any]) -> Iterator[None]:
+    """Change attributes of the rank or rules module while the block runs."""
     kept = {name: (rank if hasattr(rank, name) else rules) for name in attributes}
     before = {name: getattr(module, name) for name, module in kept.items()}
     try:
