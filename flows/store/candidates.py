@@ -360,6 +360,11 @@ def _query_terms(connection: Connection, query: str, corpus: _Corpus | None, *, 
     return _Terms(weights, required, corpus.mean_length)
 
 
+def weights(connection: Connection, query: str) -> list[tuple[str, float]]:
+    """Return a query's words with what each weighs among the published texts, the rarest first."""
+    return _query_terms(connection, query, _corpus(connection), everything=True).weights
+
+
 def document_frequencies(connection: Connection, generation: int, terms: Sequence[str]) -> dict[str, int]:
     """Return in how many published texts some terms stand; one that is missing stands in one or none."""
     rows = connection.execute(
