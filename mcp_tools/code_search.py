@@ -90,7 +90,7 @@ def gather(search: Search, model: Model, filters: Filters, query: str) -> Found:
         found = names.definitions(search.connection, filters, question.identifiers, question.identifier)
         hits = rank.add_named(hits, found)
     leading = rank.leading_files(hits, names.MAX_FILES)
-    branches = sorted({hit.branch_id for hit in leading})
+    branches = list(dict.fromkeys(hit.branch_id for hit in leading))[: subjects.MAX_BRANCHES]
     past = subjects.touched(search.connection, branches, candidates.weights(search.connection, query))
     likeness: dict[int, float] = {}
     if search.vector is not None:
