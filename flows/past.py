@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from chunkers.words import WORDS_VERSION
 from flows import codeowners, git, history, policy, select
 from flows.codeowners import CodeOwners
 from flows.history import Facts, Person
 from flows.select import Rules
 from flows.store import history as store
+from flows.store import subjects
 from flows.store.connect import Connection
 from flows.store.history import History
 
@@ -52,7 +54,7 @@ def collect(connection: Connection, branch_id: int, source: Source) -> str:
         SourceError: git failed; what was read before that is kept.
     """
     state = store.find(connection, branch_id)
-    if state is not None and state.tip == source.commit.sha and state.is_complete:
+    if state is not None and state.tip == source.commit.sha and state.is_complete and state.words == WORDS_VERSION:
         return ""  # with the rules of this commit: a publish under other rules forgets the facts
     return _Collection(connection, branch_id, source).go(state)
 
@@ -76,6 +78,8 @@ class _Collection:
         if state is not None and state.rules != rules:
             store.forget_branch(self._connection, self._branch_id)
             state = None
+        if state is not None and state.words != WORDS_VERSION:
+            subjects.split_again(self._connection, self._branch_id)
         known = ""
         if state is not None:
             follows = state.tip == sha or git.is_ancestor(self._source.repository, state.tip, sha)
@@ -87,6 +91,7 @@ class _Collection:
         elif not any(True for _ in self._listed("")):
             return "history: none, this clone is shallow; a whole clone brings it"
         state = state or History(self._branch_id, sha, False, None, rules, self._mailmap, self._owners)
+        state = replace(state, words=WORDS_VERSION)
         store.put(self._connection, state)
         is_whole = self._read(known)
         self._rename_people(state)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from chunkers import words
 from flows.errors import UsageError
-from flows.store import candidates, names, read
+from flows.store import candidates, names, read, subjects
 from flows.store.connect import Connection
 from flows.store.models import Model
 from flows.store.read import Filters, Hit
@@ -75,29 +75,33 @@ class Found:
     question: Question
     hits: list[Hit]
     likeness: dict[int, float]  # of whole files, by their cuts
+    past: dict[tuple[int, str], float]  # what earlier commits of files say of it, by branch and path
 
     def ranked(self) -> list[Ranked]:
         """Return the hits best first."""
-        return rank.rank(self.hits, self.question, self.likeness)
+        return rank.rank(self.hits, self.question, self.likeness, self.past)
 
 
 def gather(search: Search, model: Model, filters: Filters, query: str) -> Found:
-    """Look a question up: by meaning, by words, by names, then the leading files as a whole."""
+    """Look a question up: by meaning, by words, by names, then the leading files as a whole and by their past."""
     question = rules.read(query)
-    hits = candidates.candidates(search.connection, model, filters, query, search.vector, rank.POOL)
+    terms = candidates.weigh(search.connection, query)
+    hits = candidates.candidates(search.connection, model, filters, terms, search.vector, rank.POOL)
     if question.is_identifier:
         found = names.definitions(search.connection, filters, question.identifiers, question.identifier)
         hits = rank.add_named(hits, found)
+    leading = rank.leading_files(hits, names.MAX_FILES)
+    branches = list(dict.fromkeys(hit.branch_id for hit in leading))[: subjects.MAX_BRANCHES]
+    past = subjects.touched(search.connection, branches, [(term.word, term.weight) for term in terms])
     likeness: dict[int, float] = {}
     if search.vector is not None:
-        leading = rank.leading_files(hits, names.MAX_FILES)
         cuts = [hit.cut_id for hit in leading]
         likeness = names.file_similarities(search.connection, model, search.vector, cuts)
         if search.embed is not None and leading:
             of_paths = search.embed([hit.path.replace("/", " ") for hit in leading]) @ search.vector
             for cut_id, cosine in zip(cuts, of_paths.tolist(), strict=True):
                 likeness[cut_id] = likeness.get(cut_id, 0.0) + rank.PATH * cosine
-    return Found(question, hits, likeness)
+    return Found(question, hits, likeness, past)
 
 
 def give_out(index: Index, where: Scope, page: Sequence[Ranked], shown: Sequence[Row]) -> None:

@@ -16,6 +16,7 @@ POOL = 200  # texts that each list contributes; 200 measured better than 50 and 
 RRF_K = 60  # Cormack, Clarke, Büttcher 2009: score = sum over lists of weight / (k + rank)
 WEIGHTS = {"near": 1.0, "worded": 1.0, "named": 1.0, "file": 0.5}
 SHARE = 0.5  # of its word score compared with the best one: ranks do not say that nothing else has the words
+PAST = 2.0  # of what earlier commits of a file say of the question, 0 to 1
 PATH = 0.3  # of the likeness of a file's path, added to that of its text
 COHERENCE = 0.4  # of what the file's next best rows score, added to its best one
 COHERENCE_OF_NAMES = 0.04  # ... where one name is asked for: its definition is in one place
@@ -32,12 +33,18 @@ class Ranked:
     score: float
 
 
-def rank(hits: Iterable[Hit], question: Question, likeness: Mapping[int, float] | None = None) -> list[Ranked]:
+def rank(
+    hits: Iterable[Hit],
+    question: Question,
+    likeness: Mapping[int, float] | None = None,
+    past: Mapping[tuple[int, str], float] | None = None,
+) -> list[Ranked]:
     """Return hits best first: each text once, no two overlapping places, at most FILE_CAP rows a file.
 
-    ``likeness`` says of files, by their cuts, how alike they are to the question as a whole.
+    ``likeness`` says of files, by their cuts, how alike they are to the question as a whole, ``past``, by branch and
+    path, what earlier commits of them say of it.
     """
-    fused = fuse(hits, likeness or {})
+    fused = fuse(hits, likeness or {}, past or {})
     weighed = [Ranked(row.hit, row.score * rules.factor(row.hit, question)) for row in one_place_a_text(fused)]
     coherent = cohere(sorted(weighed, key=_order), COHERENCE_OF_NAMES if question.is_identifier else COHERENCE)
     return saturate_files(drop_overlaps(sorted(coherent, key=_order)))
@@ -59,15 +66,15 @@ def add_named(hits: Iterable[Hit], named: Iterable[Hit]) -> list[Hit]:
 def leading_files(hits: Iterable[Hit], most: int) -> list[Hit]:
     """Return the best hit of each of the ``most`` best files, by the pools alone."""
     best: dict[int, Hit] = {}
-    for row in fuse(hits, {}):
+    for row in fuse(hits, {}, {}):
         best.setdefault(row.hit.cut_id, row.hit)
         if len(best) == most:
             break
     return list(best.values())
 
 
-def fuse(hits: Iterable[Hit], likeness: Mapping[int, float]) -> list[Ranked]:
-    """Return hits by reciprocal rank fusion of their ranks in the pools and of their files' likeness."""
+def fuse(hits: Iterable[Hit], likeness: Mapping[int, float], past: Mapping[tuple[int, str], float]) -> list[Ranked]:
+    """Return hits by reciprocal rank fusion of their ranks in the pools, of their files' likeness and of their past."""
     order = sorted(likeness.values(), reverse=True)
     files = {cut_id: order.index(value) + 1 for cut_id, value in likeness.items()}  # equals share a rank
 
@@ -79,7 +86,7 @@ def fuse(hits: Iterable[Hit], likeness: Mapping[int, float]) -> list[Ranked]:
         fused += named / (RRF_K + hit.named) if hit.named else 0.0
         of_file = files.get(hit.cut_id)
         fused += file / (RRF_K + of_file) if of_file else 0.0
-        return fused + SHARE * hit.share / RRF_K
+        return fused + (SHARE * hit.share + PAST * past.get((hit.branch_id, hit.path), 0.0)) / RRF_K
 
     return sorted((Ranked(hit, score(hit)) for hit in hits), key=_order)
 

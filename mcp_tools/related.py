@@ -33,7 +33,8 @@ def find_related(index: Index, source_id: str, *, limit: int = 10, repo: str = "
         if stored is None:
             raise UsageError(f"{file.path} is being put right: try again in a moment")
         query = " ".join(stored.words)
-        hits = candidates.candidates(connection, model, where.filters, query, stored.vector, rank.POOL)
+        terms = candidates.weigh(connection, query)
+        hits = candidates.candidates(connection, model, where.filters, terms, stored.vector, rank.POOL)
         others = [hit for hit in hits if hit.text_id != stored.text_id and not _overlaps(hit, found)]
         page = rank.rank(others, rules.read(query))[:limit]
         rows = render.fitting(code_search.rows(connection, page, where, query))

@@ -436,7 +436,9 @@ def _recall(
         given = candidates.parameters(where.filters) | {"vector": HalfVector(vector)}
         nearest = [row[0] for row in connection.execute(exact, given)]
         with connection.transaction():
-            hits = candidates.candidates(connection, model, where.filters, query, vector, 200)
+            hits = candidates.candidates(
+                connection, model, where.filters, candidates.weigh(connection, query), vector, 200
+            )
         near = {hit.text_id: hit.near for hit in hits if hit.near}
         for k, shares in at.items():
             wanted = nearest[:k]

@@ -42,6 +42,7 @@ def _alone(pool: str) -> dict[str, Any]:
     return {
         "WEIGHTS": {name: float(name == pool) for name in rank.WEIGHTS},
         "SHARE": 0.0,
+        "PAST": 0.0,
         "COHERENCE": 0.0,
         "COHERENCE_OF_NAMES": 0.0,
         "factor": lambda _hit, _question: 1.0,
@@ -54,6 +55,7 @@ WITHOUT: dict[str, dict[str, Any]] = {  # name of what is left out -> attributes
     "share of the best word score": {"SHARE": 0.0},
     "definitions by name": {"WEIGHTS": {**rank.WEIGHTS, "named": 0.0}},
     "files as a whole": {"WEIGHTS": {**rank.WEIGHTS, "file": 0.0}},
+    "history": {"PAST": 0.0},
     "coherence": {"COHERENCE": 0.0, "COHERENCE_OF_NAMES": 0.0},
     "saturation": {"FILE_DECAY": 1.0},
     **{f"rule {name}": {name: lambda _hit, _question: 1.0} for name in RULES},

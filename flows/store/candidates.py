@@ -67,15 +67,16 @@ class Scope:
 
 
 def candidates(
-    connection: Connection, model: Model, filters: Filters, query: str, vector: Vectors | None, pool: int
+    connection: Connection, model: Model, filters: Filters, terms: Sequence[Term], vector: Vectors | None, pool: int
 ) -> list[Hit]:
     """Return the chunks behind the ``pool`` nearest and best-worded texts in scope, each at MAX_PLACES at most.
+
+    ``terms`` are the query's, as :func:`weigh` returns them.
 
     Without a vector only words count. Word scores are BM25 over the statistics' newest generation. Equals share a rank,
     so that two builds of one index rank alike, whatever ids they gave.
     """
     scope = measure(connection, model, filters)
-    terms = _query_terms(connection, query, everything=scope.is_lexed)
     statement = sql.SQL(
         """
         with {shown} near as materialized (
@@ -105,8 +106,8 @@ def candidates(
     given = parameters(filters) | {
         "vector": f"[{','.join(map(str, numbers))}]",  # as text: the types' numbers cost four statements
         "signs": "".join("1" if x > 0 else "0" for x in numbers) or None,
-        "terms": " | ".join(map(_quoted, terms.required)),
-        "weights": query_weights(terms.weights),
+        "terms": " | ".join(map(_quoted, _required(terms, everything=scope.is_lexed))),
+        "weights": query_weights((term.word, term.weight) for term in terms),
         "pool": pool,
         "cuts": scope.cuts,
     }
@@ -247,16 +248,17 @@ def _near(scope: Scope, model: Model) -> sql.Composed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Terms:
-    """A query's terms with their weights; a text must have one of ``required`` to be scored."""
+class Term:
+    """A word of a query, what it weighs, and in how many published texts it stands, by the newest statistics."""
 
-    weights: list[tuple[str, float]]
-    required: list[str]
+    word: str
+    weight: float
+    texts: int
 
 
-def _worded(scope: Scope, terms: _Terms) -> sql.Composed:
+def _worded(scope: Scope, terms: Sequence[Term]) -> sql.Composed:
     """Return the statement for the texts with the best word scores."""
-    if not terms.weights:
+    if not terms:
         return sql.SQL("select null::bigint as text_id, 0::float8 as score where false").format()
     if scope.way is Way.SCAN and scope.is_lexed:
         return sql.SQL(
@@ -279,40 +281,43 @@ def _worded(scope: Scope, terms: _Terms) -> sql.Composed:
     ).format(early=early, late=late)
 
 
-def _query_terms(connection: Connection, query: str, *, everything: bool) -> _Terms:
-    """Weigh a query's terms by IDF, max(0, ln(N / (1 + df))), the rarest first.
+def weigh(connection: Connection, query: str) -> list[Term]:
+    """Return the rarest terms of a query, the rarest first, by IDF: max(0, ln(N / (1 + df))).
+
+    A term that the statistics do not know stands in one text or none.
+    """
+    asked = sorted(set(words.words(query)))
+    rows = connection.execute(
+        "select s.texts, d.term, d.df from (select generation, texts from lex_stat order by generation desc limit 1) s"
+        " left join term_df d on d.generation = s.generation and d.term = any(%s)",
+        [asked],
+    ).fetchall()
+    if not asked or not rows:
+        return []
+    known = {term: df for _, term, df in rows if term is not None}
+    rarest = sorted(asked, key=lambda term: (known.get(term, 1), term))[:MAX_TERMS]
+    terms = [Term(term, _idf(rows[0][0], known.get(term, 1)), known.get(term, 1)) for term in rarest]
+    return [term for term in terms if term.weight > 0] or [Term(term.word, 1e-6, term.texts) for term in terms]
+
+
+def _idf(texts: int, having: int) -> float:
+    return max(0.0, math.log(max(1, texts) / (1 + having)))
+
+
+def _required(terms: Sequence[Term], *, everything: bool) -> list[str]:
+    """Return the terms of which a text must have one to be scored.
 
     Common terms score, but do not bring texts in by themselves once rarer ones have brought enough; in a scope
     that is listed anyway, ``everything`` that has a term is scored.
     """
-    terms = sorted(set(words.words(query)))
-    total, frequencies = document_frequencies(connection, terms) if terms else (0, {})
-    if not total:
-        return _Terms([], [])
-    rarest = sorted(terms, key=lambda term: (frequencies.get(term, 1), term))[:MAX_TERMS]
-    weights = [(term, max(0.0, math.log(total / (1 + frequencies.get(term, 1))))) for term in rarest]
-    weights = [pair for pair in weights if pair[1] > 0] or [(term, 1e-6) for term, _ in weights]
     required: list[str] = []
     expected = 0
-    for term, _ in weights:
-        expected += frequencies.get(term, 1)
+    for term in terms:
+        expected += term.texts
         if required and expected > MAX_WORDED and not everything:
             break
-        required.append(term)
-    return _Terms(weights, required)
-
-
-def document_frequencies(connection: Connection, terms: Sequence[str]) -> tuple[int, dict[str, int]]:
-    """Return the number of published texts, 0 before the first, and in how many of them some terms stand.
-
-    A term that is missing stands in one or none.
-    """
-    rows = connection.execute(
-        "select s.texts, d.term, d.df from (select generation, texts from lex_stat order by generation desc limit 1) s"
-        " left join term_df d on d.generation = s.generation and d.term = any(%s)",
-        [list(terms)],
-    ).fetchall()
-    return (max(1, rows[0][0]) if rows else 0), {term: df for _, term, df in rows if term is not None}
+        required.append(term.word)
+    return required
 
 
 def _quoted(term: str) -> str:

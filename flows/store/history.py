@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from flows.history import Facts, Person
+from flows.store import subjects
 from flows.store.connect import Connection, copy_rows
 
 MAX_COMMITS_OF_PATH = 500  # the newest that a query sees
@@ -28,6 +30,7 @@ class History:
     rules: str
     mailmap: str
     owners: str
+    words: int = 0  # version of what split the subjects
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ def key_of(path: str) -> bytes:
 def find(connection: Connection, branch_id: int) -> History | None:
     """Return how far a branch's facts reach, None if it has none."""
     row: Any = connection.execute(
-        "select branch_id, tip, is_complete, since, rules, mailmap, owners from history where branch_id = %s",
+        "select branch_id, tip, is_complete, since, rules, mailmap, owners, words from history where branch_id = %s",
         [branch_id],
     ).fetchone()
     return History(*row) if row else None
@@ -64,11 +67,11 @@ def find(connection: Connection, branch_id: int) -> History | None:
 def put(connection: Connection, state: History) -> None:
     """Record how far a branch's facts reach."""
     connection.execute(
-        "insert into history (branch_id, tip, is_complete, since, rules, mailmap, owners)"
-        " values (%s, %s, %s, %s, %s, %s, %s) on conflict (branch_id) do update set tip = excluded.tip,"
+        "insert into history (branch_id, tip, is_complete, since, rules, mailmap, owners, words)"
+        " values (%s, %s, %s, %s, %s, %s, %s, %s) on conflict (branch_id) do update set tip = excluded.tip,"
         " is_complete = excluded.is_complete, since = excluded.since, rules = excluded.rules,"
-        " mailmap = excluded.mailmap, owners = excluded.owners",
-        [state.branch_id, state.tip, state.is_complete, state.since, state.rules, state.mailmap, state.owners],
+        " mailmap = excluded.mailmap, owners = excluded.owners, words = excluded.words",
+        dataclasses.astuple(state),
     )
 
 
@@ -122,11 +125,20 @@ def add(
             connection, branch_id, {p for f in facts for t in f.touches for p in (t.path, t.old) if p}, owners
         )
         rows = [
-            (branch_id, f.sha, f.at, people[f.author], [people[p] for p in f.co_authors], f.subject, f.files)
+            (
+                branch_id,
+                f.sha,
+                f.at,
+                people[f.author],
+                [people[p] for p in f.co_authors],
+                f.subject,
+                f.files,
+                subjects.split(branch_id, f.subject, f.files),
+            )
             for f in facts
         ]
-        types = ["int4", "text", "timestamptz", "int4", "int4[]", "text", "int4"]
-        columns = ("branch_id", "sha", "at", "author", "co_authors", "subject", "files")
+        types = ["int4", "text", "timestamptz", "int4", "int4[]", "text", "int4", "text[]"]
+        columns = ("branch_id", "sha", "at", "author", "co_authors", "subject", "files", "words")
         copy_rows(connection, "history_commit", types, rows, columns)
         ids: dict[str, int] = dict(
             connection.execute(

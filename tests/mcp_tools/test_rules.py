@@ -145,6 +145,12 @@ def test_a_file_that_is_alike_as_a_whole_comes_before_its_equal() -> None:
     assert [row.hit.path for row in rank.rank([one, two], rules.read("x y"), {1: 0.2, 2: 0.2})] == ["a.py", "b.py"]
 
 
+def test_a_file_that_was_changed_for_the_like_comes_before_its_equal() -> None:
+    one, two = replace(hit("a.py"), cut_id=1), replace(hit("b.py", text=2), cut_id=2)
+    past = {(two.branch_id, "b.py"): 0.5}
+    assert [row.hit.path for row in rank.rank([one, two], rules.read("x y"), past=past)] == ["b.py", "a.py"]
+
+
 def test_a_file_that_answers_in_several_places_comes_first() -> None:
     many = [hit("a.py", text=n, lines=(n * 10, n * 10 + 5), near=n + 3) for n in range(1, 5)]
     one = hit("b.py", text=9, near=3)

@@ -136,7 +136,7 @@ def test_filters_lose_nothing(large: Database, small_limits: None, filters: Filt
             vector = chance.normal(size=DIMENSION).astype(np.float32)
             nearest = exact(connection, model, filters, vector)
             with connection.transaction():
-                hits = candidates.candidates(connection, model, filters, "", vector, 200)
+                hits = candidates.candidates(connection, model, filters, [], vector, 200)
             near = {hit.text_id for hit in hits if hit.near}
             assert len(near) >= min(200, len(nearest))
             found.append(len(near & set(nearest)) / max(1, len(nearest)))
@@ -158,7 +158,8 @@ def test_one_file_in_all_is_found(large: Database, small_limits: None) -> None:
     with large.connect() as connection, connection.transaction():
         model = use_model(connection, Shelf(loaded=StubEmbedder(dimension=DIMENSION)))
         vector = np.random.default_rng(3).normal(size=DIMENSION)
-        hits = candidates.candidates(connection, model, filters, "common", vector.astype(np.float32), 200)
+        terms = candidates.weigh(connection, "common")
+        hits = candidates.candidates(connection, model, filters, terms, vector.astype(np.float32), 200)
     assert {hit.path for hit in hits} == {"only/here.c"} and len(hits) == CHUNKS
     assert all(hit.near and hit.worded for hit in hits)
 
@@ -193,7 +194,8 @@ def explain(
         return execute(query, *given)
 
     monkeypatch.setattr(connection, "execute", explained)
-    candidates.candidates(connection, model, filters, "word7 rare9 common", np.ones(DIMENSION, np.float32), 200)
+    terms = candidates.weigh(connection, "word7 rare9 common")
+    candidates.candidates(connection, model, filters, terms, np.ones(DIMENSION, np.float32), 200)
     nodes = []
     while plans:
         nodes.append(plan := plans.pop())
