@@ -6,7 +6,7 @@ state of the index gives one answer:
 ====  =====================================================  =======================================================
 way   when                                                   nearest by
 ====  =====================================================  =======================================================
-scan  no vector index, or a scope of SCANNED chunks at most  signs of all vectors in scope, then SIGNED whole ones
+scan  no vector index, or a scope of SCANNED chunks at most  signs of all vectors in scope, then some whole ones 
 walk  everything larger, and most of a corpus                the index, on and on until enough lie in scope
 ====  =====================================================  =======================================================
 
@@ -37,7 +37,8 @@ MAX_WORDED = 5_000  # texts that are scored by their words: .997 of the top 10 o
 MAX_PLACES = 4  # of one text
 LEXED = 5_000  # chunks: 1 us for each whose words are looked at one by one
 SCANNED = 100_000  # chunks: .5 us for each row that is compared by signs
-SIGNED = 2_000  # texts whose whole vectors are compared after a scan of signs
+# Texts whose whole vectors are compared after a scan of signs: a tenth of the scope, at least and at most.
+SIGNED = (2_000, 4_000)
 MOSTLY = 0.5  # of the corpus: the index finds such a scope's nearest in its first steps
 WALK = {"hnsw.ef_search": "400", "hnsw.iterative_scan": "relaxed_order", "hnsw.max_scan_tuples": "40000"}
 _SET_WALK = "select " + ", ".join(["set_config(%s, %s, true)"] * len(WALK))
@@ -241,7 +242,7 @@ def _near(scope: Scope, model: Model) -> sql.Composed:
         "select s.text_id, v.distance from (select distinct text_id from (select text_id from shown order by far,"
         " text_id limit {signed}) n) s cross join lateral (select (e.vector <=> %(vector)s::halfvec) + 0 as distance"
         " from {vectors} e where e.text_id = s.text_id offset 0) v order by 2, 1 limit %(pool)s"
-    ).format(signed=sql.Literal(SIGNED), vectors=model.vectors)
+    ).format(signed=sql.Literal(min(max(scope.chunks // 10, SIGNED[0]), SIGNED[1])), vectors=model.vectors)
 
 
 # --- words ---------------------------------------------------------------------------------------------------------
