@@ -14,8 +14,8 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.resources.templates import ResourceSecurity
 
-from flows import urls
 from flows.errors import GitstrataError, UsageError
+from mcp_tools.sentence import sentence
 
 if TYPE_CHECKING:
     from flows.store.read import BranchInfo
@@ -50,9 +50,9 @@ def register(server: MCPServer[None], index: Index) -> None:
         try:
             return read_code(index, repo, commit, path, start=start, end=end)
         except UsageError as error:
-            raise ResourceNotFoundError(urls.redact(str(error))) from error
+            raise ResourceNotFoundError(sentence(error)) from error
         except GitstrataError as error:
-            raise ResourceError(urls.redact(str(error))) from error
+            raise ResourceError(sentence(error)) from error
 
 
 def read_code(index: Index, repo: str, commit: str, path: str, *, start: str = "", end: str = "") -> str:
