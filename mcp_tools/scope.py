@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LEVELS = [level.value for level in Level]
 MAX_NAMES = 12  # listed in an error
+MAX_FILTERS = 100  # paths or languages: each costs a look at every file in scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,9 @@ def resolve(
     Raises:
         UsageError: an unknown repository, project, branch, language or level; the message lists valid ones.
     """
+    for name, given in (("paths", paths), ("languages", languages)):
+        if len(given) > MAX_FILTERS:
+            raise UsageError(f"{len(given)} {name} are too many: {MAX_FILTERS} are allowed")
     found = read.branches(connection, repo, branch)
     if project:
         members = _members(connection, project, repo)
