@@ -14,6 +14,17 @@ ROOT_STATE = Path("/var/lib/gitstrata")  # root's home is usually closed to the 
 
 
 @dataclass(frozen=True, slots=True)
+class Jwt:
+    """Whose tokens count beside the tokens file's, as they were given; ``mcp_tools/jwt_tokens.py`` checks them."""
+
+    issuer: str
+    audience: str
+    keys: str  # where the provider's public keys are: a URL or a file
+    projects_claim: str
+    algorithms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """Where things are kept and which database and model are used."""
 
@@ -23,6 +34,7 @@ class Settings:
     model: str  # of an index that has none yet: "" = the shipped one; else a name, a folder or an endpoint
     postgres_bin: Path | None  # GITSTRATA_PG_BIN: a bin folder to use instead of the wheel's
     tokens_file: Path | None = None  # who may ask over HTTP; None = whoever is on this machine
+    jwt: Jwt | None = None  # an identity provider whose tokens count over HTTP
 
     @property
     def scratch(self) -> Path:
@@ -32,9 +44,14 @@ class Settings:
     def mirrors(self) -> Path:
         return self.home / "mirrors"
 
+    @property
+    def has_tokens(self) -> bool:
+        """Whether requests over HTTP must bring a token."""
+        return self.tokens_file is not None or self.jwt is not None
+
 
 def load(environ: Mapping[str, str] | None = None) -> Settings:
-    """Read ``GITSTRATA_HOME``, ``_DSN``, ``_MODEL``, ``_PG_BIN`` and ``_TOKENS_FILE``."""
+    """Read ``GITSTRATA_HOME``, ``_DSN``, ``_MODEL``, ``_PG_BIN``, ``_TOKENS_FILE`` and ``_JWT_*``."""
     env = os.environ if environ is None else environ
     home = _home(env)
     return Settings(
@@ -44,7 +61,17 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
         model=env.get("GITSTRATA_MODEL", ""),
         postgres_bin=_path(env, "GITSTRATA_PG_BIN"),
         tokens_file=_path(env, "GITSTRATA_TOKENS_FILE"),
+        jwt=_jwt(env),
     )
+
+
+def _jwt(env: Mapping[str, str]) -> Jwt | None:
+    names = ("ISSUER", "AUDIENCE", "KEYS", "PROJECTS_CLAIM", "ALGORITHMS")
+    issuer, audience, keys, claim, algorithms = (env.get(f"GITSTRATA_JWT_{name}", "") for name in names)
+    if not (issuer or audience or keys or claim or algorithms):
+        return None
+    chosen = tuple(name.strip() for name in (algorithms or "RS256,ES256").split(",") if name.strip())
+    return Jwt(issuer, audience, keys, claim or "projects", chosen)
 
 
 def _path(env: Mapping[str, str], name: str) -> Path | None:

@@ -50,7 +50,7 @@ def get_chunk(
     with index.snapshot() as connection:
         where = scope.resolve(connection, repo=repo, branch=branch)
         if not where.branches:
-            raise UsageError(render.nothing_yet(repo))
+            raise UsageError(render.nothing_yet(connection, repo))
         file, info, anchor = _file(connection, where.branches, names)
         chunks = _chunks_of(connection, file)
         changed = _changed(index, info, chunks, anchor)

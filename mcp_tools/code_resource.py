@@ -14,8 +14,8 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.resources.templates import ResourceSecurity
 
-from flows import urls
 from flows.errors import GitstrataError, UsageError
+from mcp_tools.sentence import sentence
 
 if TYPE_CHECKING:
     from flows.store.read import BranchInfo
@@ -50,9 +50,9 @@ def register(server: MCPServer[None], index: Index) -> None:
         try:
             return read_code(index, repo, commit, path, start=start, end=end)
         except UsageError as error:
-            raise ResourceNotFoundError(urls.redact(str(error))) from error
+            raise ResourceNotFoundError(sentence(error)) from error
         except GitstrataError as error:
-            raise ResourceError(urls.redact(str(error))) from error
+            raise ResourceError(sentence(error)) from error
 
 
 def read_code(index: Index, repo: str, commit: str, path: str, *, start: str = "", end: str = "") -> str:
@@ -62,7 +62,7 @@ def read_code(index: Index, repo: str, commit: str, path: str, *, start: str = "
         UsageError: no such repository, commit, file or lines, or more than fits into an answer.
     """
     from flows.store import read
-    from mcp_tools import scope
+    from mcp_tools import render, scope
 
     if not path or path.startswith("/") or ".." in path.split("/"):
         raise UsageError(f"{path!r} is no path from the repository's root: use {FORM}")
@@ -73,6 +73,8 @@ def read_code(index: Index, repo: str, commit: str, path: str, *, start: str = "
     first, last = _number("start", start), _number("end", end)
     with index.snapshot() as connection:
         branches = scope.resolve(connection, repo=repo, branch="*").branches
+        if not branches:
+            raise UsageError(render.nothing_yet(connection, repo))
         info = _published(repo, commit, branches)
         found = read.files(connection, [info.branch_id], path)
     if not found:
@@ -86,10 +88,6 @@ def _published(repo: str, commit: str, branches: Sequence[BranchInfo]) -> Branch
     for info in branches:
         if info.commit_sha.startswith(commit):
             return info
-    from mcp_tools import render
-
-    if not branches:
-        raise UsageError(render.nothing_yet(repo))
     now = ", ".join(f"{info.commit_sha[:12]} ({info.name})" for info in branches[:5])
     raise UsageError(f"commit {commit} of {repo} is not published, or no longer; published now: {now}")
 

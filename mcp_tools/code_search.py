@@ -50,7 +50,7 @@ def code_search(
             connection, repo=repo, project=project, branch=branch, languages=languages, paths=paths, level=level
         )
         if model is None or not where.branches:
-            return SearchResult(result=[], freshness="", next_cursor="", note=render.nothing_yet(repo))
+            return SearchResult(result=[], freshness="", next_cursor="", note=render.nothing_yet(connection, repo))
         ranked = gather(search, model, where.filters, query).ranked()
         start, moved = Cursor.start(cursor, query, where)
         page = ranked[start : start + limit]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from flows import settings as settings_module
 from flows import urls
 from flows.errors import ConfigError, GitstrataError
-from flows.settings import Settings
+from flows.settings import Jwt, Settings
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection, Database
@@ -38,6 +38,8 @@ def examine(folder: Path) -> list[Finding]:
     findings += _database(settings)
     if settings.tokens_file is not None:
         findings += _tokens(settings.tokens_file)
+    if settings.jwt is not None:
+        findings += provider(settings.jwt)
     findings += _repository_files(folder)
     return findings
 
@@ -187,6 +189,23 @@ def _tokens(path: Path) -> Iterator[Finding]:
             if names
         )
         yield Finding("tokens", "note", said, "make new ones with gitstrata token new, and remove the old rows")
+
+
+def provider(jwt: Jwt) -> Iterator[Finding]:
+    """Look at the keys of the identity provider."""
+    import asyncio
+
+    from mcp_tools import jwt_tokens
+
+    try:
+        jwt_tokens.check(jwt)
+        keys = jwt_tokens.parse(asyncio.run(jwt_tokens.fetch(jwt.keys)), jwt.algorithms)
+    except GitstrataError as error:
+        fix = "until then no token of the identity provider counts: correct the GITSTRATA_JWT_ variables"
+        yield Finding("identity provider", "failed", _one_line(error), fix)
+        return
+    count = len({id(key) for key in keys.values()})
+    yield Finding("identity provider", "ok", f"{count} key{'' if count == 1 else 's'} at {jwt.keys}")
 
 
 def _repository_files(folder: Path) -> Iterator[Finding]:

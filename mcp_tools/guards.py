@@ -9,11 +9,13 @@ from typing import Any
 import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from starlette.responses import PlainTextResponse
+from starlette.authentication import AuthenticationError
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from mcp_tools import observe
+from mcp_tools.jwt_tokens import PAUSE_SECONDS, JwtVerifier, KeysAway
 from mcp_tools.tokens import TokensFile
 
 MAX_BODY = 1_000_000  # bytes
@@ -22,20 +24,31 @@ BODY_SECONDS = 20  # for the whole body
 MAX_CALLERS = 10_000  # whose rate is remembered
 
 
-class FileVerifier:
-    """The SDK's interface for tokens, over a tokens file."""
+class Verifier:
+    """The SDK's interface for tokens, over a tokens file, then an identity provider."""
 
-    def __init__(self, tokens: TokensFile) -> None:
-        self._tokens = tokens
+    def __init__(self, tokens: TokensFile | None, provider: JwtVerifier | None) -> None:
+        self._tokens, self._provider = tokens, provider
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return who has this token; the token itself goes no further."""
-        found = self._tokens.find(token)
+        found = self._tokens.find(token) if self._tokens else None
         if found is None:
-            return None
+            is_jwt = token.count(".") == 2
+            return await self._provider.verify_token(token) if self._provider and is_jwt else None
         projects = found.access.projects
         claims = {"projects": None if projects is None else list(projects)}
         return AccessToken(token="", client_id=found.name, scopes=[], claims=claims)
+
+
+def refusal(error: AuthenticationError, metadata_url: str) -> Response:
+    """Return the answer to a token that does not count, or that cannot be checked; in the form of the SDK's own."""
+    if isinstance(error, KeysAway):
+        said = str(error).partition(" (")[0]  # where the provider is, only the log says
+        return PlainTextResponse(f"{said}: try again in a moment\n", 503, {"Retry-After": str(PAUSE_SECONDS)})
+    where = f', resource_metadata="{metadata_url}"' if metadata_url else ""
+    head = {"WWW-Authenticate": f'Bearer error="invalid_token", error_description="{error}"{where}'}
+    return JSONResponse({"error": "invalid_token", "error_description": str(error)}, 401, head)
 
 
 class Refusals:
@@ -53,7 +66,7 @@ class Refusals:
         await self.app(scope, receive, counted)
 
 
-_REASONS = {401: "token", 403: "origin", 408: "slow", 413: "size", 421: "host", 429: "rate"}
+_REASONS = {401: "token", 403: "origin", 408: "slow", 413: "size", 421: "host", 429: "rate", 503: "keys"}
 
 
 class Bucket:

@@ -43,6 +43,7 @@ LIVELY = {
 }
 PAUSE_SECONDS = 15  # that a model which failed is not asked again: nobody is to wait for a provider that is away
 REMEMBERED = 8_192  # vectors of paths: 8 MB
+LOADING_SECONDS = 3  # for a model that another thread loads; a large one takes longer
 ATTEMPTS = 3  # at finding the query's vector and the snapshot of one model
 
 
@@ -260,8 +261,13 @@ class Index:
         fingerprint, since, note = self._failed
         if fingerprint == model.fingerprint and time.monotonic() - since < PAUSE_SECONDS:
             return None, note
+        from flows.embed.shelf import Loading
+
         try:
-            return self.shelf.find(model.setting, model.fingerprint, model.dimension).embed_query(query), ""
+            found = self.shelf.find(model.setting, model.fingerprint, model.dimension, patience=LOADING_SECONDS)
+            return found.embed_query(query), ""
+        except Loading as error:
+            return None, f"found by words and names only: {error}"
         except (EmbedderError, UsageError) as error:
             log.warning("searching by words only: %s", error)
             note = f"found by words and names only, not by meaning: {error}"

@@ -27,7 +27,7 @@ def find_related(index: Index, source_id: str, *, limit: int = 10, repo: str = "
         where = scope.resolve(connection, repo=repo, project=project)
         model = active_model(connection)
         if model is None or not where.branches:
-            return SearchResult(result=[], freshness="", next_cursor="", note=render.nothing_yet(repo))
+            return SearchResult(result=[], freshness="", next_cursor="", note=render.nothing_yet(connection, repo))
         file, _, _, found, _ = chunks.locate(connection, where.branches, source_id)
         stored = candidates.stored_text(connection, model, found.cut_id, found.ord, WORDS)
         if stored is None:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from flows.store import candidates
+from flows.store import candidates, runs
 from flows.store.read import BranchInfo
+from flows.store.runs import Run
 from mcp_tools import access
 from mcp_tools.results import (
     BranchStatus,
@@ -33,14 +34,35 @@ MAX_CODE_TEXT = 12_000  # of rows of search_code, so that an answer stays below 
 EMPTY_INDEX = "The index is empty: run `gitstrata index PATH_OR_URL` first, or wait until the first run has published."
 
 
-def nothing_yet(repo: str) -> str:
-    """Say that nothing has been published, at all or of one repository that is known."""
+def nothing_yet(connection: Connection, repo: str) -> str:
+    """Say why nothing has been published, at all or of one repository that is known."""
+    unpublished = runs.unpublished(connection, repo)
+    if any(run.outcome == "running" for run in unpublished):
+        return warming_up(unpublished)
+    if unpublished:
+        names = _listed(sorted({run.repo for run in unpublished}))
+        return f"No commit of {names} is published yet: the last run failed, index_status says why."
     if repo:
-        return f"{repo} has no published commit yet: index_status says how far its run is, or why it failed."
+        return f"No commit of {repo} is published yet, and no run is at work: its first sync brings one."
     who = access.current()
     if who is not None and who.projects is not None:
         return f"No repository of this token's projects ({', '.join(who.projects)}) is indexed."
     return EMPTY_INDEX
+
+
+def warming_up(unpublished: Sequence[Run]) -> str:
+    """Say which repositories or branches cannot be searched yet since their first run is at work, "" for none."""
+    running = [run for run in unpublished if run.outcome == "running"]
+    if not running:
+        return ""
+    since = clock(min(run.started_at for run in running))
+    names = _listed(sorted({run.repo if run.branch == "*" else f"{run.repo} ({run.branch})" for run in running}))
+    return f"The index is warming up: the first run of {names} is at work since {since}; ask again in a moment."
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_BRANCHES} more" if len(names) > MAX_BRANCHES else ""
+    return ", ".join(names[:MAX_BRANCHES]) + more
 
 
 def source_id(path: str, anchor: str) -> str:
@@ -79,8 +101,7 @@ def _fresh(info: BranchInfo) -> str:
 
 def names(branches: Sequence[BranchInfo]) -> str:
     """Return which repositories and branches were looked at, shortly."""
-    more = f" and {len(branches) - MAX_BRANCHES} more" if len(branches) > MAX_BRANCHES else ""
-    return ", ".join(f"{info.repo} ({info.name})" for info in branches[:MAX_BRANCHES]) + more
+    return _listed([f"{info.repo} ({info.name})" for info in branches])
 
 
 def clock(when: datetime) -> str:
@@ -97,7 +118,8 @@ def nothing(connection: Connection, where: Scope) -> str:
         if where.filters.narrow:
             return f"The filters leave no file of {searched}: check paths and languages, or leave them out."
         return f"{searched}: every file was skipped; index_status lists the reasons."
-    return f"No match in {searched}: try other words, or fewer filters."
+    missing = "" if where.repo else warming_up(runs.unpublished(connection))
+    return " ".join(filter(None, [f"No match in {searched}: try other words, or fewer filters.", missing]))
 
 
 def search_text(answer: SearchResult) -> str:

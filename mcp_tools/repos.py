@@ -55,7 +55,8 @@ def _nothing(names: list[str], name_contains: str) -> str:
     if not names:
         return render.EMPTY_INDEX
     shown = ", ".join(names[: scope.MAX_NAMES])
-    return f"No repository's name contains {name_contains!r}: there are {len(names)}, among them {shown}."
+    asked = render.one_line(name_contains, 80)
+    return f"No repository's name contains {asked!r}: there are {len(names)}, among them {shown}."
 
 
 def _info(item: Listed) -> RepoInfo:

@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING
 from chunkers import languages as language_table
 from chunkers.chunk import Level
 from flows.errors import UsageError
-from flows.store import read, repos
+from flows.store import read, repos, runs
 from flows.store.read import BranchInfo, Filters
+from mcp_tools import render
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
 
 LEVELS = [level.value for level in Level]
 MAX_NAMES = 12  # listed in an error
+MAX_FILTERS = 100  # paths or languages: each costs a look at every file in scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class Scope:
 
     branches: tuple[BranchInfo, ...]
     filters: Filters
+    repo: str = ""  # that was asked for
 
     def branch(self, branch_id: int) -> BranchInfo:
         """Return the branch of a row."""
@@ -51,6 +54,9 @@ def resolve(
     Raises:
         UsageError: an unknown repository, project, branch, language or level; the message lists valid ones.
     """
+    for name, given in (("paths", paths), ("languages", languages)):
+        if len(given) > MAX_FILTERS:
+            raise UsageError(f"{len(given)} {name} are too many: {MAX_FILTERS} are allowed")
     found = read.branches(connection, repo, branch)
     if project:
         members = _members(connection, project, repo)
@@ -66,7 +72,7 @@ def resolve(
         _level(level),
         tuple(likely),
     )
-    return Scope(tuple(found), filters)
+    return Scope(tuple(found), filters, repo)
 
 
 def _explain_missing(connection: Connection, repo: str, branch: str) -> None:
@@ -79,6 +85,10 @@ def _explain_missing(connection: Connection, repo: str, branch: str) -> None:
         raise UsageError(f"unknown repo {repo!r}: {_choices(repo, repos, 'no repository is indexed yet')}")
     names = sorted({info.name for info in everything if not repo or info.repo == repo})
     of_repo = f" of {repo}" if repo else ""
+    if branch and branch not in names:
+        unpublished = [run for run in runs.unpublished(connection, repo) if run.branch == branch]
+        if said := render.warming_up(unpublished):
+            raise UsageError(said)
     if branch:
         raise UsageError(f"unknown branch {branch!r}{of_repo}: {_choices(branch, names, 'none is indexed yet')}")
     if names:

@@ -79,7 +79,7 @@ def search_code(
     with index.snapshot() as connection:
         where = scope.resolve(connection, repo=repo, project=project, branch=branch, languages=languages, paths=paths)
         if not where.branches:
-            return _nothing(render.nothing_yet(repo))
+            return _nothing(render.nothing_yet(connection, repo))
         start, moved = Cursor.start(cursor, request.key, where)
         if compiled is None:
             return _list_files(connection, request, where, start, limit, moved)

@@ -13,9 +13,9 @@ from mcp.server import MCPServer
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
-from flows import urls
 from flows.errors import GitstrataError
 from mcp_tools.results import CaseAdded, CaseResult, LoopResult
+from mcp_tools.sentence import sentence
 
 if TYPE_CHECKING:
     from mcp_tools.index import Index
@@ -121,6 +121,6 @@ def _result(answer: BaseModel, text: str) -> CallToolResult:
 
 def failed(message: str) -> CallToolResult:
     """Return an error in the seed's form."""
-    fields: dict[str, Any] = {"status": "error", "message": urls.redact(message)}
+    fields: dict[str, Any] = {"status": "error", "message": sentence(message)}
     text = json.dumps(fields, ensure_ascii=False)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=fields, is_error=True)

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 import uvicorn
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.provider import TokenVerifier
 from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware.authentication import AuthenticationMiddleware
@@ -31,7 +33,7 @@ from uvicorn.supervisors import Multiprocess
 
 from flows.errors import GitstrataError, UsageError
 from flows.settings import Settings
-from mcp_tools import access, guards, observe, render
+from mcp_tools import access, guards, jwt_tokens, observe, render
 from mcp_tools.index import CONNECTIONS, Index
 from mcp_tools.tokens import TokensFile
 
@@ -74,17 +76,19 @@ def serve(settings: Settings, options: Options) -> None:
     Raises:
         UsageError: others could connect and there are no tokens, the tokens file is wrong, or the port is taken.
     """
-    if settings.tokens_file is None and not options.is_loopback:
+    if not settings.has_tokens and not options.is_loopback:
         raise UsageError(
             f"--host {options.host} lets other machines connect, and there are no tokens: set GITSTRATA_TOKENS_FILE "
             "(gitstrata token new makes the first row), or leave --host out to serve this machine only"
         )
-    if settings.tokens_file is not None and options.projects:
+    if settings.has_tokens and options.projects:
         raise UsageError("--project is for a server without tokens: with them, each token names its projects")
     if options.workers < 1 or options.per_minute < 1:
         raise UsageError("--workers and --rate are 1 or more")
     if settings.tokens_file is not None:
         TokensFile(settings.tokens_file)  # said here, once, instead of by every worker
+    if settings.jwt is not None:
+        jwt_tokens.check(settings.jwt)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format=_FORMAT)
     listener = _listen(options)
     if options.workers > 1:
@@ -106,7 +110,7 @@ def serve(settings: Settings, options: Options) -> None:
         timeout_worker_healthcheck=30,  # a worker that is only busy is not to be killed
         h11_max_incomplete_event_size=16_384,
     )
-    where = "this machine only, without tokens" if settings.tokens_file is None else "holders of a token"
+    where = "holders of a token" if settings.has_tokens else "this machine only, without tokens"
     host = f"[{options.host}]" if ":" in options.host else options.host
     print(f"gitstrata: http://{host}:{listener.getsockname()[1]}/mcp, for {where}", file=sys.stderr, flush=True)
     try:
@@ -142,7 +146,8 @@ def make_app(settings: Settings, options: Options, index: Index | None = None) -
     observe.log.setLevel(logging.INFO)
     opened = index or Index(settings)
     tokens = TokensFile(settings.tokens_file) if settings.tokens_file else None
-    opened.unnamed = None if tokens else access.local(options.projects)
+    provider = jwt_tokens.JwtVerifier(settings.jwt) if settings.jwt else None
+    opened.unnamed = None if settings.has_tokens else access.local(options.projects)
     server = build_server(opened, options.toolsets)
     inner = server.streamable_http_app(
         json_response=True,
@@ -157,16 +162,21 @@ def make_app(settings: Settings, options: Options, index: Index | None = None) -
         # More threads than connections would only wait for one another, and give up after a while.
         anyio.to_thread.current_default_thread_limiter().total_tokens = CONNECTIONS
         threading.Thread(target=opened.warm, name="warm", daemon=True).start()
+        if provider is not None:
+            provider.keys.refresh()
         async with inner.router.lifespan_context(inner):
             yield
         opened.close()
 
-    probes = _Probes(opened, tokens, shared=options.workers > 1)
+    probes = _Probes(opened, tokens, provider, shared=options.workers > 1)
+    described = jwt_tokens.description(settings.jwt) if settings.jwt else None
+    verifier = guards.Verifier(tokens, provider) if settings.has_tokens else None
     routes = [
         Route("/healthz", probes.healthz),
         Route("/readyz", probes.readyz),
         Route("/metrics", probes.metrics),
-        Mount("/", _guarded(inner, tokens, options)),
+        *(described.routes if described else ()),
+        Mount("/", _guarded(inner, verifier, described.url if described else "", options)),
     ]
     return Starlette(routes=routes, lifespan=lifespan)
 
@@ -176,13 +186,15 @@ async def _observe(server: Server, options: Options) -> None:
     server.middleware.append(observe.Observer(names, log_queries=options.log_queries))
 
 
-def _guarded(app: ASGIApp, tokens: TokensFile | None, options: Options) -> ASGIApp:
+def _guarded(app: ASGIApp, verifier: TokenVerifier | None, metadata_url: str, options: Options) -> ASGIApp:
     """Return ``app`` behind what stands before it, the last line first to be passed."""
     app = guards.WholeBody(app)
     app = guards.RateLimit(app, options.per_minute)
-    if tokens is not None:
-        app = RequireAuthMiddleware(app, required_scopes=[])
-        app = AuthenticationMiddleware(app, backend=BearerAuthBackend(guards.FileVerifier(tokens)))
+    if verifier is not None:
+        app = RequireAuthMiddleware(app, [], AnyHttpUrl(metadata_url) if metadata_url else None)
+        app = AuthenticationMiddleware(
+            app, BearerAuthBackend(verifier), lambda _, error: guards.refusal(error, metadata_url)
+        )
     return guards.Refusals(app)
 
 
@@ -202,8 +214,10 @@ def _security(options: Options) -> TransportSecuritySettings:
 class _Probes:
     """What a supervisor asks."""
 
-    def __init__(self, index: Index, tokens: TokensFile | None, *, shared: bool) -> None:
-        self._index, self._tokens, self._shared = index, tokens, shared
+    def __init__(
+        self, index: Index, tokens: TokensFile | None, provider: jwt_tokens.JwtVerifier | None, *, shared: bool
+    ) -> None:
+        self._index, self._tokens, self._provider, self._shared = index, tokens, provider, shared
         self._lock = threading.Lock()
         self._last: tuple[float, bool, dict[str, Any]] = (-math.inf, False, {})
 
@@ -233,12 +247,14 @@ class _Probes:
 
         if self._tokens is not None:
             self._tokens.refresh()
-        tokens = self._tokens.problem.partition(":")[0] if self._tokens else ""
+        tokens = {"tokens": (self._tokens.problem.partition(":")[0] if self._tokens else "") or "ok"}
+        if self._provider is not None:
+            tokens["keys"] = _public(self._provider.keys.problem) or "ok"
         try:
             with access.granted(access.OWNER), self._index.snapshot() as connection:
                 found = health(connection)
         except GitstrataError as error:
-            return False, {"database": _public(str(error)), "tokens": tokens or "ok"}
+            return False, {"database": _public(str(error)), **tokens}
         age = (datetime.now(UTC) - found.published_at).total_seconds() if found.published_at else None
         return found.branches > 0, {
             "database": "ok",
@@ -247,7 +263,7 @@ class _Probes:
             "behind": found.behind,
             "published_at": render.clock(found.published_at) if found.published_at else "",
             "age_seconds": None if age is None else round(age),
-            "tokens": tokens or "ok",
+            **tokens,
         }
 
 

@@ -23,12 +23,12 @@ from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import BaseModel, Field, ValidationError
 
-from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
 from mcp_tools import access, code_resource, seed_tools
 from mcp_tools.index import Index
 from mcp_tools.results import ChunkResult, CodeResult, ReposResult, SearchResult, StatusResult, WhoResult
+from mcp_tools.sentence import MAX_SAID, sentence
 
 log = logging.getLogger("gitstrata")
 
@@ -73,6 +73,8 @@ class Server(MCPServer[None]):
             return await self._call_checked(name, arguments, context)
         except ToolError as error:
             if name not in seed_tools.NAMES or isinstance(error, UnexpectedToolError):
+                if len(str(error)) > MAX_SAID:
+                    raise ToolError(sentence(error)) from error
                 raise
             return seed_tools.failed(str(error))
 
@@ -331,7 +333,7 @@ class _reported:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: object) -> None:
         if isinstance(error, GitstrataError):
-            raise ToolError(urls.redact(str(error))) from error
+            raise ToolError(sentence(error)) from error
 
 
 def _result(answer: BaseModel, text: str) -> CallToolResult:

@@ -36,8 +36,9 @@ def index_status(index: Index, *, repo: str = "") -> StatusResult:
         model, building = active_model(connection), building_model(connection)
         shown = [_branch(connection, info) for info in published[:MAX_BRANCHES]]
         shown += [_unpublished(run) for run in others[: MAX_BRANCHES - len(shown)]]
-    if not shown:
-        return StatusResult(state="empty", model=model.name if model else "", branches=[], note=render.nothing_yet(""))
+        nothing = "" if shown else render.nothing_yet(connection, "")
+    if nothing:
+        return StatusResult(state="empty", model=model.name if model else "", branches=[], note=nothing)
     left = len(published) + len(others) - len(shown)
     notes = [f"{left} more branches: name a repo to see them"] if left > 0 else []
     notes += [f"the model {building.name} is being built: gitstrata model list says how far it is"] if building else []

@@ -43,7 +43,7 @@ def who_knows(index: Index, topic: str, *, limit: int = 5, repo: str = "", proje
         connection, model = search.connection, search.model
         where = _scope(connection, topic, repo, project)
         if model is None or not where.branches:
-            return WhoResult(result=[], evidence=[], note=render.nothing_yet(repo))
+            return WhoResult(result=[], evidence=[], note=render.nothing_yet(connection, repo))
         rows = gather(search, model, where.filters, topic).ranked()[:ROWS]
         if not rows:
             return WhoResult(result=[], evidence=[], note=render.nothing(connection, where))

@@ -1,8 +1,10 @@
-"""Time calls to the server, over stdio and over HTTP, alone and with many clients at once.
+"""Time calls to the server, over stdio and over HTTP, alone and with many clients at once, and its memory.
 
-    python scripts/bench_serve.py --clients 50 --seconds 20
+    python scripts/bench_serve.py --clients 50 --seconds 60 --calls 10000
 
 The index is the one of the environment (GITSTRATA_HOME or GITSTRATA_DSN); fill it first. Prints one JSON object.
+Times of the wall say as much about what else the machine does; CPU a call, of each process, does so less. The clients
+are of the SDK, in one process. CPU and memory are read from /proc, and are 0 where that is not there.
 """
 
 from __future__ import annotations
@@ -28,6 +30,9 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from flows import settings
+from flows.store.connect import open_database
+
 SERVE = ["-m", "mcp_tools.cli", "serve"]
 CALLS: Sequence[tuple[str, dict[str, Any]]] = (
     ("code_search", {"query": "register a handler for a request"}),
@@ -35,6 +40,29 @@ CALLS: Sequence[tuple[str, dict[str, Any]]] = (
     ("code_search", {"query": "how long to wait before trying again", "limit": 5}),
     ("index_status", {}),
 )
+
+
+def start_to_tools() -> float:
+    """Return the CPU seconds of a server over stdio when it has listed its tools, its warming up included."""
+    head = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}}
+    asked: Sequence[dict[str, Any]] = (
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": head},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
+    )
+    process = subprocess.Popen(
+        [sys.executable, *SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdin is not None and process.stdout is not None
+    for message in asked:
+        process.stdin.write(json.dumps(message).encode() + b"\n")
+        process.stdin.flush()
+        if "id" in message:
+            process.stdout.readline()
+    spent = cpu([process.pid])
+    process.stdin.close()
+    process.wait()
+    return spent
 
 
 @contextlib.asynccontextmanager
@@ -57,6 +85,7 @@ async def over_http(address: str) -> AsyncIterator[ClientSession]:
 
 
 READY_SECONDS = 30
+STEPS, FEW = 10, 8  # parts of a long run, and its clients
 
 
 @contextlib.contextmanager
@@ -104,14 +133,44 @@ async def alone(session: ClientSession) -> dict[str, float]:
     return figures(times)
 
 
-async def together(address: str, clients: int, seconds: float) -> tuple[list[float], list[str]]:
+async def together(address: str, clients: int, seconds: float, least: int = 0) -> tuple[list[float], list[str]]:
     times: list[float] = []
     errors: list[str] = []
     async with contextlib.AsyncExitStack() as stack:
         sessions = [await stack.enter_async_context(over_http(address)) for _ in range(clients)]
         until = time.perf_counter() + seconds
-        await asyncio.gather(*(ask(session, times, errors, until) for session in sessions))
+        await asyncio.gather(*(ask(session, times, errors, until, least) for session in sessions))
     return times, errors
+
+
+async def loaded(address: str, pid: int, clients: int, seconds: float) -> dict[str, Any]:
+    """Return what many clients at once see, and what a call costs each process."""
+    before, database, mine = cpu(family(pid)), cpu(backends()), time.process_time()
+    start = time.perf_counter()
+    times, errors = await together(address, clients, seconds)
+    spent = time.perf_counter() - start
+    used = {
+        "server": cpu(family(pid)) - before,
+        "postgres": cpu(backends()) - database,
+        "clients": time.process_time() - mine,
+    }
+    return {
+        **figures(times),
+        "clients": clients,
+        "errors": len(errors),
+        "per_second": round(len(times) / spent, 1),
+        "cpu_ms_a_call": {name: round(1000 * value / len(times), 1) for name, value in used.items()},
+        **({"first_error": errors[0]} if errors else {}),
+    }
+
+
+async def remembered(address: str, pid: int, calls: int) -> list[float]:
+    """Return the memory of the largest process in MB, ten times in the course of so many calls."""
+    sizes = [largest_mb(pid)]
+    for _ in range(STEPS):
+        await together(address, FEW, 0, least=calls // STEPS // FEW)
+        sizes.append(largest_mb(pid))
+    return sizes
 
 
 def figures(times: list[float]) -> dict[str, float]:
@@ -124,36 +183,66 @@ def figures(times: list[float]) -> dict[str, float]:
     }
 
 
-def memory_mb(pid: int) -> float:
-    """Return the resident memory of a process, 0 where /proc is not there."""
+# --- what /proc says -----------------------------------------------------------------------------------------------
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and its children: the workers."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
     with contextlib.suppress(OSError):
-        found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-        return round(int(found[1]) / 1024, 1) if found else 0.0
-    return 0.0
+        return [pid, *map(int, children.read_text().split())]
+    return [pid]
 
 
-async def measure(clients: int, seconds: float, workers: int) -> dict[str, Any]:
+def backends() -> list[int]:
+    """Return the processes of Postgres that answer the server; none that this machine can see where it is elsewhere."""
+    with open_database(settings.load()) as database, database.connect() as connection:
+        mine = "select pid from pg_stat_activity where application_name = 'gitstrata' and pid <> pg_backend_pid()"
+        return [pid for (pid,) in connection.execute(mine)]
+
+
+def cpu(pids: Sequence[int]) -> float:
+    """Return the CPU seconds of processes."""
+    ticks = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def largest_mb(pid: int) -> float:
+    """Return the resident memory of the largest process of a server."""
+    sizes = [0.0]
+    for one in family(pid):
+        with contextlib.suppress(OSError):
+            found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{one}/status").read_text())
+            sizes.append(round(int(found[1]) / 1024, 1) if found else 0.0)
+    return max(sizes)
+
+
+async def measure(clients: int, seconds: float, workers: int, calls: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"load_average": os.getloadavg()[0], "cpus": os.cpu_count(), "workers": workers}
+    found["start_to_tools_cpu_s"] = start_to_tools()
     async with over_stdio() as session:
-        stdio = await alone(session)
+        found["stdio"] = await alone(session)
     with serving(workers) as (address, pid):
         async with over_http(address) as session:
-            http = await alone(session)
-        before = memory_mb(pid)
-        times, errors = await together(address, clients, seconds)
-        load: dict[str, Any] = figures(times) | {"errors": len(errors), "clients": clients, "workers": workers}
-        load |= {"per_second": round(len(times) / seconds, 1), "memory_mb": [before, memory_mb(pid)]}
-    if errors:
-        load["first_error"] = errors[0]
-    return {"stdio": stdio, "http": http, "load": load}
+            found["http"] = await alone(session)
+        found["load"] = await loaded(address, pid, clients, seconds)
+        if calls:
+            found["memory_mb"] = await remembered(address, pid, calls)
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--clients", type=int, default=50)
-    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--calls", type=int, default=10_000, help="after which memory is looked at; 0 for none")
     given = parser.parse_args()
-    print(json.dumps(asyncio.run(measure(given.clients, given.seconds, given.workers)), indent=2))
+    print(json.dumps(asyncio.run(measure(given.clients, given.seconds, given.workers, given.calls)), indent=2))
 
 
 if __name__ == "__main__":

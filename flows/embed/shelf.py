@@ -13,6 +13,10 @@ KEPT = 2  # models in memory: the one in use, and the one that it is being repla
 RETRY_SECONDS = 30.0  # until a model that could not be loaded is tried again
 
 
+class Loading(EmbedderError):
+    """Another thread has been loading a model for longer than the caller waits."""
+
+
 class Shelf:
     """Loads models when they are first asked for and keeps the two last used ones. Safe to share between threads.
 
@@ -35,19 +39,24 @@ class Shelf:
                 self._keep(setting, self._load(setting))
             return self._loaded[setting]
 
-    def find(self, setting: str, fingerprint: str, dimension: int) -> Embedder:
-        """Return a model of which vectors are stored.
+    def find(self, setting: str, fingerprint: str, dimension: int, *, patience: float = -1) -> Embedder:
+        """Return a model of which vectors are stored; wait ``patience`` seconds while a thread loads one, or (-1) on.
 
         Raises:
+            Loading: that took longer.
             EmbedderError, UsageError: it cannot be loaded.
             SchemaMismatch: what its setting loads is another model now.
         """
-        with self._lock:
+        if not self._lock.acquire(timeout=patience):
+            raise Loading("the model is being loaded: ask again in a moment")
+        try:
             for key, embedder in self._loaded.items():
                 if embedder.fingerprint == fingerprint:
                     self._keep(key, embedder)
                     return embedder
             return self._find_anew(setting, fingerprint, dimension)
+        finally:
+            self._lock.release()
 
     def _find_anew(self, setting: str, fingerprint: str, dimension: int) -> Embedder:
         key = f"{setting} {fingerprint}"

@@ -6,7 +6,7 @@ state of the index gives one answer:
 ====  =====================================================  =======================================================
 way   when                                                   nearest by
 ====  =====================================================  =======================================================
-scan  no vector index, or a scope of SCANNED chunks at most  signs of all vectors in scope, then some whole ones 
+scan  no vector index, or a scope of SCANNED chunks at most  signs of all vectors in scope, then some whole ones
 walk  everything larger, and most of a corpus                the index, on and on until enough lie in scope
 ====  =====================================================  =======================================================
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio
@@ -23,9 +24,12 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from flows import settings
+from flows.config import RepoConfig
 from flows.settings import Settings
-from flows.store.connect import Database
+from flows.store import repos as stored
+from flows.store.connect import Database, connect
 from flows.store.embedded import EmbeddedServer
+from flows.store.repos import Version
 from mcp_tools.cli import run_index
 from mcp_tools.index import Index
 from mcp_tools.server import DEFAULT_TOOLSETS, build_server
@@ -272,3 +276,41 @@ def text_of(result: CallToolResult) -> str:
     (block,) = result.content
     assert isinstance(block, TextContent)
     return block.text
+
+
+# --- projects ------------------------------------------------------------------------------------------------------
+
+PROJECTS = {"acme/pay": ["pay"], "acme/web": ["web", "both"], "acme/loose": []}
+
+
+@pytest.fixture(scope="session")
+def filled(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings of a database with three repositories, two of them in projects."""
+    folder = tmp_path_factory.mktemp("team")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("create database team template template_gitstrata")
+    dsn = make_conninfo(server, dbname="team")
+    config = settings.load({"GITSTRATA_HOME": str(folder / "home"), "GITSTRATA_DSN": dsn})
+    entries = {}
+    for name in PROJECTS:
+        repo = Repo(folder / name.rpartition("/")[2])
+        if name == "acme/pay":
+            repo.write("src/charge.py", "class Charge:\n    def settle(self, amount):\n        return amount * 2\n")
+        else:
+            repo.write("vault/zebra.py", "class ZebraVault:\n    def dazzle(self, stripes):\n        return stripes\n")
+            repo.write("src/ledger.py", f"def ledger():\n    return '{name} zebra'\n")
+        repo.write("README.md", "# Settle an amount\n")
+        repo.commit()
+        run_index(config, str(repo.path), name=name, quiet=True)
+        if name == "acme/web":
+            repo.git("checkout", "-q", "-b", "zebra-branch")
+            run_index(config, str(repo.path), rev="zebra-branch", name=name, quiet=True)
+        if PROJECTS[name]:
+            entry = RepoConfig(name, f"/origin/{name}", projects=tuple(PROJECTS[name])).to_json()
+            entries[name] = (str(repo.path), entry)
+    with connect(dsn) as connection:
+        entries = {name: (stored.origin(connection, name), entry) for name, (_, entry) in entries.items()}
+        stored.publish_configuration(connection, "test", Version("", datetime.now(UTC)), entries)
+    yield config
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("drop database team with (force)")

@@ -323,7 +323,8 @@ def test_a_repository_without_a_published_commit_is_no_unknown_one(index: Indexe
         with pytest.raises(GitstrataError):
             index(repo, name=name)
     index.embedder.spoil = None
-    assert "bad has no published commit yet: index_status" in code_search(reader, "one", repo="bad").note
+    said = "No commit of bad is published yet: the last run failed, index_status says why."
+    assert code_search(reader, "one", repo="bad").note == said
     answer = code_search(reader, "one")
     assert answer.result and "last run failed" in answer.freshness
     index(repo, name="good")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import json
@@ -25,26 +26,20 @@ from mcp_types import CallToolResult
 from psycopg.conninfo import make_conninfo
 
 from flows import settings
-from flows.config import RepoConfig
 from flows.errors import UsageError
 from flows.settings import Settings
-from flows.store import repos as stored
 from flows.store.connect import connect
-from flows.store.repos import Version
 from mcp_tools import access, guards, serve_http, tokens
 from mcp_tools.access import Access
-from mcp_tools.cli import run_index
 from mcp_tools.code_search import code_search
 from mcp_tools.index import Index
 from mcp_tools.serve_http import Options
 from mcp_tools.status import index_status
 from tests.mcp_tools import http_server
-from tests.mcp_tools.conftest import Client
+from tests.mcp_tools.conftest import PROJECTS, Client, in_memory
 from tests.mcp_tools.conftest import connected as over_stdio
 from tests.mcp_tools.http_server import connected, post, process
-from tests.repos import Repo
 
-PROJECTS = {"acme/pay": ["pay"], "acme/web": ["web", "both"], "acme/loose": []}
 # What only the other repositories hold: names, paths, symbols, branches, projects, texts.
 SECRETS = ("web", "loose", "vault", "zebra", "dazzle", "both")
 
@@ -80,39 +75,6 @@ class Team:
     config: Settings
     tokens: Path
     log: Path
-
-
-@pytest.fixture(scope="module")
-def filled(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
-    """Settings of a database with three repositories, two of them in projects."""
-    folder = tmp_path_factory.mktemp("team")
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute("create database team template template_gitstrata")
-    dsn = make_conninfo(server, dbname="team")
-    config = settings.load({"GITSTRATA_HOME": str(folder / "home"), "GITSTRATA_DSN": dsn})
-    entries = {}
-    for name in PROJECTS:
-        repo = Repo(folder / name.rpartition("/")[2])
-        if name == "acme/pay":
-            repo.write("src/charge.py", "class Charge:\n    def settle(self, amount):\n        return amount * 2\n")
-        else:
-            repo.write("vault/zebra.py", "class ZebraVault:\n    def dazzle(self, stripes):\n        return stripes\n")
-            repo.write("src/ledger.py", f"def ledger():\n    return '{name} zebra'\n")
-        repo.write("README.md", "# Settle an amount\n")
-        repo.commit()
-        run_index(config, str(repo.path), name=name, quiet=True)
-        if name == "acme/web":
-            repo.git("checkout", "-q", "-b", "zebra-branch")
-            run_index(config, str(repo.path), rev="zebra-branch", name=name, quiet=True)
-        if PROJECTS[name]:
-            entry = RepoConfig(name, f"/origin/{name}", projects=tuple(PROJECTS[name])).to_json()
-            entries[name] = (str(repo.path), entry)
-    with connect(dsn) as connection:
-        entries = {name: (stored.origin(connection, name), entry) for name, (_, entry) in entries.items()}
-        stored.publish_configuration(connection, "test", Version("", datetime.now(UTC)), entries)
-    yield config
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute("drop database team with (force)")
 
 
 @pytest.fixture(scope="module")
@@ -499,3 +461,127 @@ def test_a_tokens_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> No
     (tmp_path / "tokens.yaml").chmod(0)
     with pytest.raises(UsageError, match="cannot be read"):
         tokens.read(tmp_path / "tokens.yaml")
+
+
+# --- what an attacker sends ----------------------------------------------------------------------------------------
+
+LARGE = {  # shapes of which one is bad for some pattern, glob or look-up
+    "x": "x" * 900_000,
+    "words": "aB " * 300_000,
+    "dots": "../" * 300_000,
+    "stars": "*a" * 450_000,
+    "symbols": "a#" * 450_000,
+    "credentials": "https://a:b" * 80_000,
+}
+
+
+@pytest.mark.parametrize("shape", LARGE)
+def test_a_large_argument_costs_little_and_comes_back_short(filled: Settings, shape: str) -> None:
+    value = LARGE[shape]
+    with Index(filled) as index, in_memory(index) as client:
+        for tool, name in (
+            ("code_search", "repo"),
+            ("code_search", "paths"),
+            ("search_code", "project"),
+            ("get_chunk", "source_id"),
+            ("who_knows", "topic"),
+            ("list_repos", "name_contains"),
+            ("index_status", "repo"),
+            ("index_status", value),
+        ):
+            required = {"code_search": {"query": "x"}, "search_code": {"pattern": "x"}}.get(tool, {})
+            start = time.monotonic()
+            answer = said(client.call(tool, **{**required, name: [value] if name == "paths" else value}))
+            assert len(answer) < 25_000, (tool, name)
+            assert time.monotonic() - start < 25, (tool, name)  # it was minutes; a loaded machine takes seconds
+
+
+def test_so_many_filters_are_one_sentence(filled: Settings) -> None:
+    with Index(filled) as index:
+        for many in ({"paths": ["a"] * 101}, {"languages": ["python"] * 101}):
+            with pytest.raises(UsageError, match=r"101 .* 100 are allowed"):
+                code_search(index, "x", **many)  # type: ignore[arg-type]
+
+
+def test_a_cursor_that_was_changed_is_one_sentence(pay: Client, everything: Client) -> None:
+    asked = (
+        ("code_search", {"query": "settle", "limit": 1}),
+        ("search_code", {"pattern": "e", "limit": 1}),
+    )
+    for tool, arguments in asked:
+        own = pay.call(tool, **arguments).structured_content["next_cursor"]
+        others = everything.call(tool, **arguments).structured_content["next_cursor"]
+        offset, request, state = json.loads(base64.urlsafe_b64decode(own + "=" * (-len(own) % 4)))
+        made = [
+            [-1, request, state],
+            [True, request, state],
+            ["0", request, state],
+            [1e9, request, state],
+            [offset],
+            {},
+        ]
+        forged = [base64.urlsafe_b64encode(json.dumps(value).encode()).decode() for value in made]
+        for cursor in (others, own[:-3], own[3:], "é", "\0", "[" * 190, *forged):
+            result = pay.call(tool, cursor=cursor, **arguments)
+            assert result.is_error and "cursor" in said(result), (tool, cursor)
+            assert not [word for word in SECRETS if word in said(result).lower()]
+        far = base64.urlsafe_b64encode(json.dumps([10**30, request, state]).encode()).decode()
+        result = pay.call(tool, cursor=far, **arguments)
+        assert "Traceback" not in said(result) and not [word for word in SECRETS if word in said(result).lower()]
+
+
+def test_case_notes_stay_in_their_project(team: Team, pay: Client) -> None:
+    with connected(team.address, WEB[0]) as web:
+        number = web.call("add_case_reference", concept="zebra crossing", solution="dazzle").structured_content[
+            "case_id"
+        ]
+        assert number in said(web.call("query_knowledge_base", query="zebra crossing"))
+        for query in ("zebra crossing", number, "dazzle", "*", "%"):
+            answer = said(pay.call("query_knowledge_base", query=query, limit=100))
+            assert number not in answer and "dazzle" not in answer.replace(query, "")
+
+
+def test_uris_of_resources_are_only_compared(team: Team, pay: Client, everything: Client) -> None:
+    commits = {
+        branch["repo"]: branch["commit"] for branch in everything.call("index_status").structured_content["branches"]
+    }
+    own, other = commits["acme/pay"], commits["acme/web"]
+    for uri in (
+        f"code://acme%2Fweb/{other}/vault/zebra.py",
+        f"code://acme%2Fpay/{other}/vault/zebra.py",  # another repository's commit
+        f"code://acme%252Fweb/{other}/vault/zebra.py",
+        f"code://ACME%2FWEB/{other}/vault/zebra.py",
+        f"code://acme%2Fpay%2F..%2Fweb/{other}/vault/zebra.py",
+        f"code://acme%2Fpay/{own}/..%2F..%2Fweb%2Fvault%2Fzebra.py",
+        f"code://acme%2Fpay/{own}/%2e%2e/%2e%2e/etc/passwd",
+        f"code://acme%2Fpay/{own}/..%5c..%5cetc%5cpasswd",
+        f"code://acme%2Fpay/{own}/src/charge.py%00.txt",
+        f"code://acme%2Fpay/{own}/" + "a/" * 200_000,
+        "file:///etc/passwd",
+        "code://acme%2Fpay/HEAD/src/charge.py",
+    ):
+        try:
+            told = pay.read(uri)
+        except MCPError as error:
+            told = str(error)
+        assert "def " not in told, uri
+        told = told.replace(uri, "").lower()
+        assert len(told) < 2_500, uri[:80]
+        assert "root:x:" not in told and "stripes" not in told and other[:12] not in told.replace(other, ""), uri
+    assert "class Charge" in pay.read(f"code://acme%2Fpay/{own[:7]}/src/charge.py")
+
+
+def test_headers_that_drip_hold_nothing(nowhere: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "HEADER_SECONDS", 0.5)
+    monkeypatch.setattr(guards, "BODY_SECONDS", 0.5)
+    head = b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 500\r\n"
+    with http_server.thread(serve_http.make_app(nowhere, Options())) as address:
+        for first, drop in ((head, b"X-A: b\r\n"), (head + b"\r\n", b" ")):
+            with socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), timeout=10) as client:
+                client.sendall(first)
+                start = time.monotonic()
+                with contextlib.suppress(OSError):  # closed under our hands, as it should be
+                    while time.monotonic() - start < 20:
+                        client.sendall(drop)
+                        time.sleep(0.05)
+                assert time.monotonic() - start < 15

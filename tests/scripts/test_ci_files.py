@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 WORKFLOW, ACTION = ROOT / ".github/workflows/gitstrata.yml", ROOT / ".github/actions/gitstrata/action.yml"
+AUDIT = ROOT / ".github/workflows/audit.yml"
 GITLAB, COMPOSE = ROOT / "scripts/gitlab-ci.yml", ROOT / "scripts/container/compose.yaml"
 DOCKERFILE = ROOT / "scripts/container/Dockerfile"
 GUIDE = ROOT / "docs/teams.md"
@@ -38,6 +39,7 @@ def blocks(language: str) -> list[str]:
     ("schema", "path", "more"),
     [
         ("github-workflows", WORKFLOW, ()),
+        ("github-workflows", AUDIT, ()),
         ("github-actions", ACTION, ()),
         ("gitlab-ci", GITLAB, ("--data-transform", "gitlab-ci")),
         ("compose-spec", COMPOSE, ()),
@@ -65,7 +67,7 @@ def test_the_guides_workflows_follow_the_schema(tmp_path: Path) -> None:
 
 def test_scripts_are_linted() -> None:
     scripts = [path for path in (ROOT / "scripts").iterdir() if path.is_file() and is_shell(path)]
-    assert {path.name for path in scripts} >= {"ci", "ci_comment", "index", "test", "lock"}
+    assert {path.name for path in scripts} >= {"ci", "ci_comment", "index", "test", "lock", "audit"}
     run(BIN / "shellcheck", "--external-sources", "--source-path", ROOT, "--severity", "warning", *scripts)
 
 
@@ -86,13 +88,13 @@ def test_the_shell_inside_the_files_is_linted() -> None:
 
 
 def test_nothing_is_granted_or_pinned_loosely() -> None:
-    for path in (WORKFLOW, ACTION):
+    for path in (WORKFLOW, AUDIT, ACTION):
         for used in re.findall(r"uses: (\S+)", path.read_text()):
             if "OWNER" not in used and not used.startswith("./"):
                 assert re.search(r"@[0-9a-f]{40}$", used), used
-    text = WORKFLOW.read_text()
-    assert text.count("persist-credentials: false") == text.count("uses: actions/checkout@")
-    assert "pull_request_target" not in text and "secrets: inherit" not in text
+    for text in (WORKFLOW.read_text(), AUDIT.read_text()):
+        assert text.count("persist-credentials: false") == text.count("uses: actions/checkout@")
+        assert "pull_request_target" not in text and "secrets: inherit" not in text
     cached = read(ACTION)["runs"]["steps"][1]["with"]["path"]
     assert cached.endswith(".venv")  # the environment, never state
 
