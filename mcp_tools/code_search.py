@@ -50,7 +50,9 @@ def code_search(
             connection, repo=repo, project=project, branch=branch, languages=languages, paths=paths, level=level
         )
         if model is None or not where.branches:
-            return SearchResult(result=[], freshness="", next_cursor="", note=render.nothing_yet(connection, repo))
+            return SearchResult(
+                result=[], total=0, freshness="", next_cursor="", note=render.nothing_yet(connection, repo)
+            )
         ranked = gather(search, model, where.filters, query).ranked()
         start, moved = Cursor.start(cursor, query, where)
         page = ranked[start : start + limit]
@@ -62,6 +64,7 @@ def code_search(
     end = start + len(fitting)
     return SearchResult(
         result=fitting,
+        total=len(ranked),
         freshness=render.freshness([where.branch(row.hit.branch_id) for row in page[: len(fitting)]] or where.branches),
         next_cursor=Cursor.at(end, query, where).encode() if end < len(ranked) else "",
         note=note or ("no more rows: try other words or fewer filters" if not fitting else ""),

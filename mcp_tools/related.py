@@ -27,7 +27,9 @@ def find_related(index: Index, source_id: str, *, limit: int = 10, repo: str = "
         where = scope.resolve(connection, repo=repo, project=project)
         model = active_model(connection)
         if model is None or not where.branches:
-            return SearchResult(result=[], freshness="", next_cursor="", note=render.nothing_yet(connection, repo))
+            return SearchResult(
+                result=[], total=0, freshness="", next_cursor="", note=render.nothing_yet(connection, repo)
+            )
         file, _, _, found, _ = chunks.locate(connection, where.branches, source_id)
         stored = candidates.stored_text(connection, model, found.cut_id, found.ord, WORDS)
         if stored is None:
@@ -41,6 +43,7 @@ def find_related(index: Index, source_id: str, *, limit: int = 10, repo: str = "
         code_search.give_out(index, where, page, rows)
     return SearchResult(
         result=rows,
+        total=len(rows),
         freshness=render.freshness([where.branch(row.hit.branch_id) for row in page[: len(rows)]] or where.branches),
         next_cursor="",
         note="" if rows else "nothing resembles it here: leave repo out to look everywhere",

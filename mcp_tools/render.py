@@ -128,6 +128,8 @@ def search_text(answer: SearchResult) -> str:
     if answer.result:
         lines.append("rank repo source_id [lines] level language source score, then the snippet:")
     lines += [row_text(n, row) for n, row in enumerate(answer.result, 1)]
+    if answer.total:
+        lines.append(f"rows ranked {answer.total}")
     if answer.note:
         lines.append(answer.note)
     if answer.next_cursor:

@@ -29,6 +29,7 @@ class SearchResult(_Result):
     """Answer of code_search."""
 
     result: list[Row]
+    total: int = Field(description="rows of all pages: the best that were ranked, not all that could match")
     freshness: str = Field(description="which commit was searched, and whether it is current")
     next_cursor: str = Field(description="pass it as cursor for the next rows; empty at the end")
     note: str = Field(description="what to do next, or why there is nothing")
