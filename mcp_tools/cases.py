@@ -17,6 +17,7 @@ from flows.store.models import active_model
 from mcp_tools import render
 from mcp_tools.index import Index
 from mcp_tools.results import Case, CaseAdded, CaseResult
+from mcp_tools.surface import argument, tool
 
 if TYPE_CHECKING:
     from flows.embed import Embedder
@@ -28,7 +29,6 @@ MAX_SOLUTION = 10_000
 EMBEDDED = 4_000  # characters of a note that its vector is made of
 BATCH = 64  # notes
 REFRESH_SECONDS = 5.0  # of one query, for vectors that are missing
-EMPTY = "The case base is empty: add_case_reference stores the first case."
 STORED = "Case stored successfully"
 
 
@@ -40,11 +40,11 @@ def query_knowledge_base(index: Index, query: str, *, limit: int = 5, project: s
     """
     query = _checked("query", query, MAX_QUERY)
     if not 1 <= limit <= MAX_LIMIT:
-        raise UsageError(f"limit is {limit}: use 1 to {MAX_LIMIT}")
+        raise UsageError(f"{argument('limit')} is {limit}: use 1 to {MAX_LIMIT}")
     with index.snapshot() as connection:
         total = cases.count(connection, project)
     if not total:
-        raise UsageError(EMPTY)
+        raise UsageError(f"The case base is empty: {tool('add_case_reference')} stores the first case.")
     message = _refresh(index, project)
     vector, fingerprint = None, ""
     try:

@@ -17,7 +17,7 @@ from flows import settings as settings_module
 from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
-from mcp_tools import cli_agents, cli_cases, cli_eval, cli_explain, cli_grep, cli_model, cli_repos, cli_sync
+from mcp_tools import cli_agents, cli_cases, cli_eval, cli_explain, cli_grep, cli_model, cli_repos, cli_sync, surface
 from mcp_tools.summary import printable, summary
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ BranchOption = Annotated[str, typer.Option("--branch", "-b", help="Branch or tag
 
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
-    run_to_exit(lambda: app(standalone_mode=False))
+    run_to_exit(lambda: app(prog_name="gitstrata", standalone_mode=False))
 
 
 def run_to_exit(command: Callable[[], object]) -> NoReturn:
@@ -72,10 +72,7 @@ def run_to_exit(command: Callable[[], object]) -> NoReturn:
         code = 0
         _discard_output()
     except OSError as error:
-        code = 1
-        where = f"{error.filename}: " if error.filename else ""
-        remedy = "check space and permissions, or choose another folder with GITSTRATA_HOME"
-        print(f"gitstrata: {where}{error.strerror or error}: {remedy}", file=sys.stderr)
+        code = _refused(error)
         _discard_output()
     except Exception as error:
         code = _usage(error)
@@ -88,6 +85,15 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _refused(error: OSError) -> int:
+    """Print what the system refused; a GITSTRATA_HOME that can be no folder of ours is a wrong setting."""
+    where = f"{error.filename}: " if error.filename else ""
+    is_home = bool(error.filename) and Path(os.fsdecode(error.filename)).is_relative_to(settings_module.load().home)
+    remedy = "check space and permissions" + (", or choose another folder with GITSTRATA_HOME" if is_home else "")
+    print(f"gitstrata: {printable(f'{where}{error.strerror or error}: {remedy}')}", file=sys.stderr)
+    return UsageError.exit_code if is_home and error.errno in settings_module.NOT_A_PLACE else 1
+
+
 def _usage(error: Exception) -> int:
     """Print what typer says of a bad command line; anything else is a fault of ours."""
     say: Callable[[], str] | None = getattr(error, "format_message", None)  # of click, or of typer's own copy of it
@@ -96,7 +102,8 @@ def _usage(error: Exception) -> int:
         print(f"gitstrata: unexpected {type(error).__name__}: {error}. Please report this", file=sys.stderr)
         return 1
     if said := " ".join(say().split()):
-        print(f"gitstrata: {said} See gitstrata --help", file=sys.stderr)
+        command = getattr(getattr(error, "ctx", None), "command_path", "gitstrata")
+        print(f"gitstrata: {said}{'' if said[-1] in '.?' else '.'} See {command} --help", file=sys.stderr)
     else:
         show()  # no arguments at all: the help
     return int(getattr(error, "exit_code", 2))
@@ -112,6 +119,7 @@ def root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
 ) -> None:
     """Print the version if that was asked for."""
+    context.with_resource(surface.spoken(at_command_line=True))
     if version:
         import importlib.metadata
 
@@ -297,14 +305,16 @@ def serve(
     from mcp_tools.server import parse_toolsets
 
     settings, chosen = settings_module.load(), parse_toolsets(toolsets)
-    if http:
-        from mcp_tools import serve_http
+    with surface.spoken(at_command_line=False):
+        if http:
+            from mcp_tools import serve_http
 
-        options = serve_http.Options(host, port, workers, tuple(allow_host), rate, log_queries, tuple(project), chosen)
-        return serve_http.serve(settings, options)
-    from mcp_tools.server import serve as run
+            allowed, projects = tuple(allow_host), tuple(project)
+            options = serve_http.Options(host, port, workers, allowed, rate, log_queries, projects, chosen)
+            return serve_http.serve(settings, options)
+        from mcp_tools.server import serve as run
 
-    return run(settings, chosen, projects=project)
+        return run(settings, chosen, projects=project)
 
 
 @db.command("upgrade")

@@ -59,21 +59,11 @@ def shown(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _settings(settings: Settings) -> Iterator[Finding]:
-    if settings.home.exists() and not _is_writable(settings.home):
+    if refusal := settings.refusal():
         fix = "change its owner, or choose another folder with GITSTRATA_HOME"
-        yield Finding("home", "failed", f"{settings.home} cannot be written", fix)
+        yield Finding("home", "failed", f"{settings.home} cannot be written: {refusal}", fix)
     else:
         yield Finding("home", "ok", str(settings.home))
-
-
-def _is_writable(folder: Path) -> bool:
-    import tempfile
-
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
 
 
 # --- the database --------------------------------------------------------------------------------------------------
@@ -131,9 +121,8 @@ def _index(connection: Connection, database: Database) -> Iterator[Finding]:
 
     found = health.health(connection)
     if not found.branches or found.published_at is None:
-        yield Finding(
-            "index", "failed", "empty", "run gitstrata index in a checkout, or gitstrata sync --config repos.d"
-        )
+        fix = "run gitstrata index in a checkout, or gitstrata sync --config repos.d"
+        yield Finding("index", "note", "empty: nothing is indexed yet", fix)
     else:
         age = datetime.now(UTC) - found.published_at
         state = "note" if age.days >= OLD_DAYS else "ok"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flows.store import candidates
 from flows.store.read import BranchInfo
+from flows.wording import counted
 from mcp_tools import access
 from mcp_tools.results import (
     BranchStatus,
@@ -20,6 +21,7 @@ from mcp_tools.results import (
     StatusResult,
     WhoResult,
 )
+from mcp_tools.surface import argument, tool
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
@@ -36,7 +38,8 @@ EMPTY_INDEX = "The index is empty: run `gitstrata index PATH_OR_URL` first, or w
 def nothing_yet(repo: str) -> str:
     """Say that nothing has been published, at all or of one repository that is known."""
     if repo:
-        return f"{repo} has no published commit yet: index_status says how far its run is, or why it failed."
+        said = f"{tool('index_status')} says how far its run is, or why it failed"
+        return f"{repo} has no published commit yet: {said}."
     who = access.current()
     if who is not None and who.projects is not None:
         return f"No repository of this token's projects ({', '.join(who.projects)}) is indexed."
@@ -64,8 +67,12 @@ def freshness(branches: Sequence[BranchInfo]) -> str:
     unique = list({info.branch_id: info for info in branches}.values())
     if not unique:
         return ""
-    more = f"; and {len(unique) - MAX_BRANCHES} more, see index_status" if len(unique) > MAX_BRANCHES else ""
+    more = f"; and {len(unique) - MAX_BRANCHES} more, {_see()}" if len(unique) > MAX_BRANCHES else ""
     return "; ".join(_fresh(info) for info in unique[:MAX_BRANCHES]) + more
+
+
+def _see() -> str:
+    return f"see {tool('index_status')}"
 
 
 def _fresh(info: BranchInfo) -> str:
@@ -73,7 +80,7 @@ def _fresh(info: BranchInfo) -> str:
     state = "current" if info.head_sha == info.commit_sha else behind
     return (
         f"{info.repo}@{info.commit_sha[:7]} ({info.name}), committed {info.committed_at.astimezone(UTC):%Y-%m-%d}, "
-        f"{state} as of {clock(info.head_seen_at)}{', last run failed, see index_status' if info.last_failed else ''}"
+        f"{state} as of {clock(info.head_seen_at)}{f', last run failed, {_see()}' if info.last_failed else ''}"
     )
 
 
@@ -95,8 +102,9 @@ def nothing(connection: Connection, where: Scope) -> str:
         return f"{searched}: the commit has no file that may be indexed."
     if candidates.count_files(connection, where.filters) == 0:
         if where.filters.narrow:
-            return f"The filters leave no file of {searched}: check paths and languages, or leave them out."
-        return f"{searched}: every file was skipped; index_status lists the reasons."
+            narrowing = f"{argument('paths')} and {argument('languages')}"
+            return f"The filters leave no file of {searched}: check {narrowing}, or leave them out."
+        return f"{searched}: every file was skipped; {tool('index_status')} lists the reasons."
     return f"No match in {searched}: try other words, or fewer filters."
 
 
@@ -109,7 +117,7 @@ def search_text(answer: SearchResult) -> str:
     if answer.note:
         lines.append(answer.note)
     if answer.next_cursor:
-        lines.append(f"next_cursor {answer.next_cursor}")
+        lines.append(f"{argument('next_cursor')} {answer.next_cursor}")
     return clip("\n".join(lines))
 
 
@@ -151,9 +159,10 @@ def _fitting(rows: Sequence[R], text: Callable[[int, R], str], left: int) -> lis
 
 def not_searched(reasons: dict[str, int]) -> str:
     """Say which files in scope have no text to search."""
-    count = sum(reasons.values())
-    files = "1 file" if count == 1 else f"{count} files"
-    return f"not searched: {files} ({_counts(reasons)}); an empty pattern with paths lists them" if count else ""
+    if not reasons:
+        return ""
+    listing = f"an empty pattern with {argument('paths')} lists them"
+    return f"not searched: {counted(sum(reasons.values()), 'file')} ({_counts(reasons)}); {listing}"
 
 
 def code_text(answer: CodeResult) -> str:
@@ -166,7 +175,7 @@ def code_text(answer: CodeResult) -> str:
     if answer.note:
         lines.append(answer.note)
     if answer.next_cursor:
-        lines.append(f"next_cursor {answer.next_cursor}")
+        lines.append(f"{argument('next_cursor')} {answer.next_cursor}")
     return clip("\n".join(lines))
 
 

@@ -12,6 +12,7 @@ from mcp_tools import render, scope
 from mcp_tools.cursor import Cursor
 from mcp_tools.index import Index
 from mcp_tools.results import RepoInfo, ReposResult
+from mcp_tools.surface import argument
 
 PAGE = 30
 MAX_LANGUAGES = 8
@@ -27,7 +28,7 @@ def list_repos(index: Index, *, name_contains: str = "", project: str = "", curs
     request = _digest(["list_repos", name_contains, project])
     given = Cursor.decode(cursor) if cursor else Cursor(0, request, "")
     if given.request != request:
-        raise UsageError("this cursor belongs to other filters: repeat them, or leave the cursor out")
+        raise UsageError("this cursor belongs to other filters: repeat them, or leave {argument('cursor')} out")
     with index.snapshot() as connection:
         if project:
             scope.resolve(connection, project=project)
@@ -78,7 +79,7 @@ def as_text(answer: ReposResult) -> str:
     if answer.note:
         lines.append(answer.note)
     if answer.next_cursor:
-        lines.append(f"next_cursor {answer.next_cursor}")
+        lines.append(f"{argument('next_cursor')} {answer.next_cursor}")
     return render.clip("\n".join(lines))
 
 

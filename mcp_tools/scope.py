@@ -16,6 +16,7 @@ from chunkers.chunk import Level
 from flows.errors import UsageError
 from flows.store import read, repos
 from flows.store.read import BranchInfo, Filters
+from mcp_tools.surface import argument
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
@@ -82,7 +83,9 @@ def _explain_missing(connection: Connection, repo: str, branch: str) -> None:
     if branch:
         raise UsageError(f"unknown branch {branch!r}{of_repo}: {_choices(branch, names, 'none is indexed yet')}")
     if names:
-        raise UsageError(f"no default branch{of_repo} is indexed: say which in branch. {_choices('', names, '')}")
+        raise UsageError(
+            f"no default branch{of_repo} is indexed: say which in {argument('branch')}. {_choices('', names, '')}"
+        )
 
 
 def _members(connection: Connection, project: str, repo: str) -> list[str]:
@@ -92,7 +95,11 @@ def _members(connection: Connection, project: str, repo: str) -> list[str]:
         known = repos.projects(connection)
         nearest = difflib.get_close_matches(project, known, 1, 0.6)
         hint = f"did you mean {nearest[0]!r}? " if nearest else ""
-        there = f"There are {', '.join(known[:MAX_NAMES])}" if known else "no projects are configured; use repo instead"
+        there = (
+            f"There are {', '.join(known[:MAX_NAMES])}"
+            if known
+            else f"no projects are configured; use {argument('repo')} instead"
+        )
         raise UsageError(f"unknown project {project!r}: {hint}{there}")
     if repo and repo not in members:
         raise UsageError(f"{repo} is not in the project {project}: it has {', '.join(members[:MAX_NAMES])}")
@@ -145,7 +152,7 @@ def path_patterns(paths: Iterable[str]) -> tuple[list[str], list[str], list[str]
             pattern = _anchored(glob, given)
             regex, _ = GitIgnoreSpecPattern.pattern_to_regex(pattern.replace("\\", "\\\\"))
         except ValueError as error:
-            raise UsageError(f"paths: {given!r} is no glob: {error}") from error
+            raise UsageError(f"{argument('paths')}: {given!r} is no glob: {error}") from error
         text = regex.decode() if isinstance(regex, bytes) else str(regex)
         (exclude if negative else include).append(text.replace("(?P<ps_d>", "(?:"))
         if not negative:
@@ -167,7 +174,7 @@ def _anchored(glob: str, given: str) -> str:
     while glob.startswith("./"):
         glob = glob[2:]
     if ".." in glob.split("/"):
-        raise UsageError(f"paths: {given!r} leaves the repository; give a path or glob from its root")
+        raise UsageError(f"{argument('paths')}: {given!r} leaves the repository; give a path or glob from its root")
     if glob in ("", ".", "/", "**", "/**"):
         return "**"
     body = glob.removesuffix("/**").rstrip("/")

@@ -14,6 +14,7 @@ from mcp_tools.index import Index
 from mcp_tools.people import Expert, Past
 from mcp_tools.rank import Ranked
 from mcp_tools.results import Author, Evidence, WhoResult
+from mcp_tools.surface import argument, tool
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
@@ -38,7 +39,7 @@ def who_knows(index: Index, topic: str, *, limit: int = 5, repo: str = "", proje
     """
     topic = check_query(topic)
     if not 1 <= limit <= MAX_LIMIT:
-        raise UsageError(f"limit is {limit}: use 1 to {MAX_LIMIT}")
+        raise UsageError(f"{argument('limit')} is {limit}: use 1 to {MAX_LIMIT}")
     with index.search(topic) as search:
         connection, model = search.connection, search.model
         where = _scope(connection, topic, repo, project)
@@ -128,4 +129,4 @@ def _coverage(connection: Connection, branches: Sequence[BranchInfo]) -> str:
             text += f", up to {state.tip[:12]}; the published commit is {info.commit_sha[:12]}"
         said.append(text)
     more = len(branches) - len(said)
-    return "; ".join(said) + (f"; and of {more} more repositories, see index_status" if more > 0 else "")
+    return "; ".join(said) + (f"; and of {more} more repositories, see {tool('index_status')}" if more > 0 else "")
