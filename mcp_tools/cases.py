@@ -14,6 +14,7 @@ from flows.errors import EmbedderError, GitstrataError, UsageError
 from flows.store import cases
 from flows.store.cases import Note, Scored
 from flows.store.models import active_model
+from flows.wording import counted
 from mcp_tools import render
 from mcp_tools.index import Index
 from mcp_tools.results import Case, CaseAdded, CaseResult
@@ -62,7 +63,7 @@ def query_knowledge_base(index: Index, query: str, *, limit: int = 5, project: s
         status="success",
         results=[_case(scored) for scored in shown],
         count=len(shown),
-        message=message or f"{len(shown)} of {total} cases, the most similar first",
+        message=message or f"{len(shown)} of {counted(total, 'case')}, the most similar first",
     )
 
 
@@ -83,7 +84,7 @@ def add_case_reference(index: Index, concept: str, solution: str, *, project: st
 def checked(concept: str, solution: str) -> tuple[str, str]:
     """Return the texts of a note as they may be stored; raises UsageError."""
     concept, solution = _checked("concept", concept, MAX_CONCEPT), _checked("solution", solution, MAX_SOLUTION)
-    return secrets.mask(concept)[0], secrets.mask(solution)[0]
+    return secrets.mask_note(concept), secrets.mask_note(solution)
 
 
 def _checked(name: str, text: str, longest: int) -> str:

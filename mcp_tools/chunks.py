@@ -58,7 +58,8 @@ def get_chunk(
         found, note = _locate(connection, chunks, _clipped(chunks, anchor) if changed else anchor)
         note = changed or note or _inexact(found, anchor)
     if level:
-        found = _widen(chunks, found, level)
+        found, wider = _widen(chunks, found, level)
+        note = "; ".join(filter(None, [note, wider]))
     answer = _answer(file, info, chunks, found, note, context=context, max_chars=max_chars)
     for url in (answer.url, *(neighbour.url for neighbour in answer.context)):
         index.seen.give(info.branch_id, url, found.cut_id, info.commit_sha)
@@ -193,13 +194,16 @@ def _define(chunks: Sequence[Place], definitions: Sequence[Definition], name: st
     return found, "" if found.symbol == first.name else f"{places} is in this chunk"
 
 
-def _widen(chunks: Sequence[Place], found: Place, level: str) -> Place:
-    """Return the chunk around ``found`` at ``level``, or the nearest coarser one."""
+def _widen(chunks: Sequence[Place], found: Place, level: str) -> tuple[Place, str]:
+    """Return the chunk around ``found`` at ``level``, or the nearest coarser one with a note that says so."""
     by_ord = {chunk.ord: chunk for chunk in chunks}
-    wanted = scope.LEVELS.index(level)
+    wanted, given = scope.LEVELS.index(level), found
     while found.level > wanted and found.parent is not None and found.parent in by_ord:
         found = by_ord[found.parent]
-    return found
+    is_level, name = scope.LEVELS[found.level], render.source_id(given.path, given.anchor)
+    if given.level < wanted:
+        return found, f"{name} is a {is_level}, wider than a {level} already"
+    return found, f"no {level} is around {name}: this is its {is_level}" if found.level < wanted else ""
 
 
 def _answer(

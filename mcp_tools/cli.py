@@ -318,35 +318,39 @@ def serve(
 
 
 @db.command("upgrade")
-def db_upgrade() -> None:
+def db_upgrade(as_json: Json = False) -> None:
     """Bring the schema of a database up to this program's."""
     from flows.store import connect
 
     with connect.open_database(settings_module.load(), upgrade=True) as database:
-        print(f"{connect.describe(database.conninfo)} has schema {connect.schema_version()}")
+        where, schema = connect.describe(database.conninfo), connect.schema_version()
+    _print({"database": where, "schema": schema}, f"{where} has schema {schema}", as_json)
 
 
 @db.command("dump")
-def db_dump(file: Annotated[Path, typer.Argument(help="File to write; it must not exist.")]) -> None:
+def db_dump(
+    file: Annotated[Path, typer.Argument(help="File to write; it must not exist.")], as_json: Json = False
+) -> None:
     """Write the whole database to a file, beside runs and searches; restore reads it."""
     from flows.store import backup
 
-    print(f"{file}: {backup.dump(settings_module.load(), file) / 1e6:.1f} MB")
+    size = backup.dump(settings_module.load(), file)
+    _print({"file": str(file), "bytes": size}, f"{file}: {size / 1e6:.1f} MB", as_json)
 
 
 @db.command("restore")
-def db_restore(file: Annotated[Path, typer.Argument(help="A file that dump wrote.")]) -> None:
+def db_restore(file: Annotated[Path, typer.Argument(help="A file that dump wrote.")], as_json: Json = False) -> None:
     """Fill an empty database from a dump, whole or not at all."""
     from flows.store import backup, connect
 
     settings = settings_module.load()
     backup.restore(settings, file)
     where = connect.describe(settings.dsn) if settings.dsn else "the embedded server"
-    print(f"{where} holds {file} now")
+    _print({"database": where, "file": str(file)}, f"{where} holds {file} now", as_json)
 
 
 @db.command("stop")
-def db_stop() -> None:
+def db_stop(as_json: Json = False) -> None:
     """Stop the embedded server, whoever uses it."""
     settings = settings_module.load()
     if settings.dsn:
@@ -354,7 +358,7 @@ def db_stop() -> None:
     from flows.store.embedded import EmbeddedServer
 
     stopped = EmbeddedServer(settings.server_dir, postgres_bin=settings.postgres_bin).stop()
-    print("stopped" if stopped else "it was not running")
+    _print({"stopped": stopped}, "stopped" if stopped else "it was not running", as_json)
 
 
 def _index() -> Any:

@@ -17,6 +17,7 @@ from mcp_tools.results import (
     CodeResult,
     CodeRow,
     Row,
+    RunInfo,
     SearchResult,
     StatusResult,
     WhoResult,
@@ -229,23 +230,32 @@ def status_text(answer: StatusResult) -> str:
 
 def _branch_lines(branch: BranchStatus) -> list[str]:
     chunks = ", ".join(f"{count} {level}" for level, count in branch.chunks.items())
-    lines = [
-        f"{branch.repo} ({branch.branch}): {branch.state}, commit {branch.commit[:12] or 'none'} of "
-        f"{branch.committed_at}, indexed {branch.indexed_at}, head {branch.head[:12] or 'unknown'} seen "
-        f"{branch.head_seen_at}",
-        f"  {branch.files} files ({_counts(branch.languages)}); chunks: {chunks or 'none'}; history {branch.history}",
-    ]
+    head = f", head {branch.head[:12]} seen {branch.head_seen_at}" if branch.head else ""
+    name = f"{branch.repo} ({branch.branch})" if branch.branch != "*" else branch.repo  # fetched no branch yet
+    if branch.commit:
+        files = counted(branch.files, "file")
+        lines = [
+            f"{name}: {branch.state}, commit {branch.commit[:12]} of {branch.committed_at}, "
+            f"indexed {branch.indexed_at}{head or ', head unknown'}",
+            f"  {files} ({_counts(branch.languages)}); chunks: {chunks or 'none'}; history {branch.history}",
+        ]
+    else:
+        lines = [f"{name}: {branch.state}, never indexed{head}"]
     if branch.skipped:
         lines.append(f"  not indexed: {_counts(branch.skipped)}")
     if branch.note:
         lines.append(f"  {branch.note}")
-    for run in branch.last_run:
-        lines.append(
-            f"  last run {run.started_at}: {run.outcome} in {run.seconds:g} s; files +{run.files_new} "
-            f"-{run.files_removed}; chunks +{run.chunks_added} -{run.chunks_removed}; vectors {run.vectors_computed} "
-            f"computed, {run.vectors_reused} reused" + (f"; error: {run.error}" if run.error else "")
-        )
-    return lines
+    return lines + [_run_line(run) for run in branch.last_run]
+
+
+def _run_line(run: RunInfo) -> str:
+    counts = (
+        f"; files +{run.files_new} -{run.files_removed}; chunks +{run.chunks_added} -{run.chunks_removed}; "
+        f"vectors {run.vectors_computed} computed, {run.vectors_reused} reused"
+    )
+    error = f"; error: {run.error}" if run.error else ""
+    did = "" if run.outcome == "failed" else counts
+    return f"  last run {run.started_at}: {run.outcome} in {run.seconds:g} s{did}{error}"
 
 
 def _counts(counts: dict[str, int]) -> str:

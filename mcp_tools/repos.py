@@ -8,6 +8,7 @@ import json
 from flows.errors import UsageError
 from flows.store import repos as stored
 from flows.store.repos import Listed
+from flows.wording import counted
 from mcp_tools import render, scope
 from mcp_tools.cursor import Cursor
 from mcp_tools.index import Index
@@ -75,7 +76,10 @@ def _info(item: Listed) -> RepoInfo:
 
 def as_text(answer: ReposResult) -> str:
     """Return the text form of list_repos' answer."""
-    lines = [f"{len(answer.result)} of {answer.total} repositories", *map(_line, answer.result)]
+    lines = [
+        f"{len(answer.result)} of {counted(answer.total, 'repository', 'repositories')}",
+        *map(_line, answer.result),
+    ]
     if answer.note:
         lines.append(answer.note)
     if answer.next_cursor:
@@ -90,6 +94,6 @@ def _line(info: RepoInfo) -> str:
         languages = ", ".join(f"{name} {count}" for name, count in info.languages.items()) or "no file indexed"
         head = (
             f"{info.repo} ({', '.join(info.branches)}): commit {info.commit[:12]} indexed {info.indexed_at}, "
-            f"{info.files} files, {info.chunks} chunks; {languages}"
+            f"{counted(info.files, 'file')}, {counted(info.chunks, 'chunk')}; {languages}"
         )
     return head + (f"; projects {', '.join(info.projects)}" if info.projects else "")

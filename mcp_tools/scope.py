@@ -5,6 +5,7 @@ A wrong name is an error that lists the valid ones; a filter that is not set is 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from collections.abc import Iterable, Sequence
@@ -13,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from chunkers import languages as language_table
 from chunkers.chunk import Level
-from flows.errors import UsageError
+from flows.errors import DatabaseError, UsageError
 from flows.store import read, repos
 from flows.store.read import BranchInfo, Filters
 from mcp_tools.surface import argument
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
+    from mcp_tools.index import Index
 
 LEVELS = [level.value for level in Level]
 MAX_NAMES = 12  # listed in an error
@@ -92,18 +94,27 @@ def _members(connection: Connection, project: str, repo: str) -> list[str]:
     """Return the repositories of a project; raise if there is none, or ``repo`` is not one of them."""
     members = repos.matching(connection, "", project)
     if not members:
-        known = repos.projects(connection)
-        nearest = difflib.get_close_matches(project, known, 1, 0.6)
-        hint = f"did you mean {nearest[0]!r}? " if nearest else ""
-        there = (
-            f"There are {', '.join(known[:MAX_NAMES])}"
-            if known
-            else f"no projects are configured; use {argument('repo')} instead"
-        )
-        raise UsageError(f"unknown project {project!r}: {hint}{there}")
+        raise UsageError(_unknown_project(project, repos.projects(connection)))
     if repo and repo not in members:
         raise UsageError(f"{repo} is not in the project {project}: it has {', '.join(members[:MAX_NAMES])}")
     return members
+
+
+def _unknown_project(project: str, known: Sequence[str]) -> str:
+    nearest = difflib.get_close_matches(project, known, 1, 0.6)
+    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    none = f"no projects are configured; use {argument('repo')} instead"
+    there = f"There are {', '.join(known[:MAX_NAMES])}" if known else none
+    return f"unknown project {project!r}: {hint}{there}"
+
+
+def check_projects(index: Index, names: Sequence[str]) -> None:
+    """Raise UsageError for a project that no repository is in; a database that is away says so to whoever asks."""
+    with contextlib.suppress(DatabaseError), index.snapshot() as connection:
+        known = repos.projects(connection)
+        for name in names:
+            if name not in known:
+                raise UsageError(_unknown_project(name, known))
 
 
 def _choices(given: str, names: Sequence[str], none: str) -> str:

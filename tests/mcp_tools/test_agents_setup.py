@@ -138,7 +138,7 @@ def test_doctor_says_what_is_wrong_and_how_to_put_it_right(
         connection.execute("insert into sync_run (repo, branch, outcome) select 'r', name, 'failed' from branch")
     said = found(doctor.examine(tmp_path / "repos.d"))
     assert "9 days ago -> does CI call gitstrata sync" in said["index", "note"]
-    assert "1 branches are behind" in said["freshness", "note"]
+    assert "1 branch is behind" in said["freshness", "note"]
     assert "the last run failed for r main" in said["runs", "failed"]
     assert "did you mean 'branches'" in said["repos.d", "failed"]
     assert "expired: a; expire soon: b" in said["tokens", "note"]

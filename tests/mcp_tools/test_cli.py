@@ -268,6 +268,29 @@ def test_a_partial_run_has_exit_code_1(variables: dict[str, str], repo: Repo) ->
     assert (done.returncode, json.loads(done.stdout)["outcome"]) == (1, "partial")
 
 
+def test_messages_have_the_words_of_the_command_line(served: Settings) -> None:
+    variables = {"GITSTRATA_DSN": served.dsn or ""}
+    check_refused(run("search", "x", "-n", "0", **variables), 2, "--limit is 0: use 1 to 50, and --cursor for more")
+    check_refused(run("grep", "(", **variables), 2, "Set --literal to search for it as it is")
+    check_refused(run("show", "a.py", "--max-chars", "0", **variables), 2, "--max-chars is 0: use 1 to 40000")
+    assert "\n--cursor " in run("search", "retry", "-n", "1", **variables).stdout
+    check_refused(run("serve", "--project", "nope", **variables), 2, "unknown project 'nope'")
+    check_refused(run("serve", "--http", "--port", "0", "--project", "nope", **variables), 2, "unknown project 'nope'")
+
+
+def test_every_command_that_prints_data_has_json(variables: dict[str, str], repo: Repo, tmp_path: Path) -> None:
+    repo.commit(a_py="a = 1\n")
+    assert value(run("index", str(repo.path), "--name", "r", "--json", **variables))["outcome"] == "done"
+    assert value(run("db", "upgrade", "--json", **variables))["schema"]
+    dumped = value(run("db", "dump", str(tmp_path / "x.dump"), "--json", **variables))
+    assert dumped == {"file": str(tmp_path / "x.dump"), "bytes": (tmp_path / "x.dump").stat().st_size}
+    assert value(run("purge", "r", "a.py", "--json", **variables))["history_forgotten"] is True
+    assert value(run("repos", "remove", "r", "--json", **variables)) == {"removed": "r", "configured_by": ""}
+    row = value(run("token", "new", "ci", "--projects", "pay,web", "--expires", "never", "--json"))["row"]
+    assert (row["name"], row["projects"], row["expires"]) == ("ci", ["pay", "web"], "never")
+    assert value(run("install-agent", "cursor", "--json"))["client"] == "cursor"
+
+
 # --- outputs -------------------------------------------------------------------------------------------------------
 
 

@@ -177,7 +177,7 @@ def test_comments_and_order_stay_when_a_file_is_edited(folder: Folder, remote: R
         (("https://user:secret@host/a/b",), "must not contain a user name, token or password"),
         (("http://host/a/b",), "is not encrypted"),
         (("{url}", "--project", "no spaces"), "'no spaces' must be 1 to 100 letters"),
-        (("{url}", "--name", "-x"), "`name` '-x' must be"),
+        (("{url}", "--name", "-x"), "`name` '-x' cannot name a repository"),
         (("{url}x",), "cannot be fetched"),
         (("{url}x", "--name", "taken"), "has the name taken for another URL"),
         (("/away", "--name", "taken"), "has the name taken for another URL"),
