@@ -94,27 +94,33 @@ def _members(connection: Connection, project: str, repo: str) -> list[str]:
     """Return the repositories of a project; raise if there is none, or ``repo`` is not one of them."""
     members = repos.matching(connection, "", project)
     if not members:
-        raise UsageError(_unknown_project(project, repos.projects(connection)))
+        none = f"no projects are configured; use {argument('repo')} instead"
+        raise UsageError(_unknown_project(project, repos.projects(connection), none))
     if repo and repo not in members:
         raise UsageError(f"{repo} is not in the project {project}: it has {', '.join(members[:MAX_NAMES])}")
     return members
 
 
-def _unknown_project(project: str, known: Sequence[str]) -> str:
+def _unknown_project(project: str, known: Sequence[str], none: str) -> str:
     nearest = difflib.get_close_matches(project, known, 1, 0.6)
     hint = f"did you mean {nearest[0]!r}? " if nearest else ""
-    none = f"no projects are configured; use {argument('repo')} instead"
     there = f"There are {', '.join(known[:MAX_NAMES])}" if known else none
     return f"unknown project {project!r}: {hint}{there}"
 
 
-def check_projects(index: Index, names: Sequence[str]) -> None:
-    """Raise UsageError for a project that no repository is in; a database that is away says so to whoever asks."""
+NO_PROJECT = "no projects are configured: publish repository files first, or leave --project out"
+
+
+def check_projects(index: Index, names: Sequence[str], none: str = "") -> None:
+    """Raise UsageError for a project that no repository is in; a database that is away says so to whoever asks.
+
+    ``none`` is what to say where there is no project at all; without it nothing is said there.
+    """
     with contextlib.suppress(DatabaseError), index.snapshot() as connection:
         known = repos.projects(connection)
         for name in names:
-            if name not in known:
-                raise UsageError(_unknown_project(name, known))
+            if name not in known and (known or none):
+                raise UsageError(_unknown_project(name, known, none))
 
 
 def _choices(given: str, names: Sequence[str], none: str) -> str:

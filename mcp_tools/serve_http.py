@@ -90,7 +90,7 @@ def serve(settings: Settings, options: Options) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format=_FORMAT)
     if options.projects:
         with Index(settings) as index:
-            scope.check_projects(index, options.projects)
+            scope.check_projects(index, options.projects, scope.NO_PROJECT)
     listener = _listen(options)
     if options.workers > 1:
         observe.share_counts()

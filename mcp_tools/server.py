@@ -361,7 +361,7 @@ def serve(settings: Settings, toolsets: Sequence[str] = DEFAULT_TOOLSETS, *, pro
         if projects:
             from mcp_tools import scope  # not at the top: a server is to list its tools within a second
 
-            scope.check_projects(index, projects)
+            scope.check_projects(index, projects, scope.NO_PROJECT)
         index.unnamed = access.local(projects)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: _leave(index))
