@@ -138,7 +138,7 @@ def test_a_new_repository_gets_a_file_that_says_what_is_in_it(folder: Folder, re
     assert "  - '/third_party/'  # 25 vendored files" in text
     (found,) = load(folder.path).repos
     assert (found.name, found.projects, found.rules.deny) == ("team/app", ("core",), ("*.md", "/third_party/"))
-    assert folder.run("repos", "check", "repos.d", "--deep").startswith("1 repositories")
+    assert folder.run("repos", "check", "repos.d", "--deep").startswith("1 repository: ")
 
 
 COMMENTED = """\
