@@ -132,8 +132,8 @@ def _read(file: Path) -> list[Note]:
         items = json.loads(text)["cases"]
         parts = [(str(i["id"]), str(i["project"]), i["features"], i["solution"], i["added_at"]) for i in items]
         return [Note(a, b, *checked(c, d), datetime.fromisoformat(e)) for a, b, c, d, e in parts]
-    except FileNotFoundError:
-        raise UsageError(f"no file {name}") from None
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror or error}") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"{name} is not what `gitstrata cases list --json` prints: {error!r:.200}") from error
 

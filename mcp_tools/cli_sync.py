@@ -82,6 +82,10 @@ def sync(
         raise UsageError(f"--commit {commit!r}: give the whole id of a commit, 40 or 64 lower-case hex digits")
     if dry_run and verify:
         raise UsageError("--dry-run writes nothing, and --verify puts right what it finds: leave one of them out")
+    if checkout is not None:
+        _check_checkout(checkout)
+    if summary_file is not None:
+        _check_appendable(summary_file)
     ledger = Ledger() if dry_run else None
     options = Options(branch or _checked_out(checkout), commit, checkout, force, ledger, verify, wait, history, config)
     settings = settings_module.load()
@@ -100,6 +104,21 @@ def sync(
     else:
         print(printable("\n".join([*notes, *map(summary, reports)])))
     raise typer.Exit(1 if any(report.outcome in ("partial", "failed") for report in reports) else 0)
+
+
+def _check_checkout(checkout: Path) -> None:
+    """Raise NoSuchSource now, rather than count a folder that is none as a run that failed."""
+    from flows import git
+
+    git.open_repository(checkout)
+
+
+def _check_appendable(file: Path) -> None:
+    """Raise UsageError before any work is done for a summary that cannot be written."""
+    try:
+        file.open("a").close()
+    except OSError as error:
+        raise UsageError(f"--summary {file} cannot be written: {error.strerror or error}") from error
 
 
 def _checked_out(checkout: Path | None) -> str:

@@ -169,7 +169,7 @@ def path_patterns(paths: Iterable[str]) -> tuple[list[str], list[str], list[str]
             pattern = _anchored(glob, given)
             regex, _ = GitIgnoreSpecPattern.pattern_to_regex(pattern.replace("\\", "\\\\"))
         except ValueError as error:
-            raise UsageError(f"{argument('paths')}: {given!r} is no glob: {error}") from error
+            raise UsageError(f"{given!r} is no glob: {error}") from error
         text = regex.decode() if isinstance(regex, bytes) else str(regex)
         (exclude if negative else include).append(text.replace("(?P<ps_d>", "(?:"))
         if not negative:
@@ -191,7 +191,7 @@ def _anchored(glob: str, given: str) -> str:
     while glob.startswith("./"):
         glob = glob[2:]
     if ".." in glob.split("/"):
-        raise UsageError(f"{argument('paths')}: {given!r} leaves the repository; give a path or glob from its root")
+        raise UsageError(f"{given!r} leaves the repository; give a path or glob from its root")
     if glob in ("", ".", "/", "**", "/**"):
         return "**"
     body = glob.removesuffix("/**").rstrip("/")

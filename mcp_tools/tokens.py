@@ -120,7 +120,8 @@ def _explain(detail: Any) -> str:
     if detail["type"] == "value_error":
         return f"`{key}`: {detail['ctx']['error']}"
     if detail["type"] == "string_pattern_mismatch":
-        return f"`{key}` is not what it must be: sha256 is 64 hex digits, names and projects are letters, digits, . _ -"
+        allowed = "64 hex digits" if key == "sha256" else "letters, digits and . _ -, the first no sign"
+        return f"`{key}` is not what it must be: {allowed}"
     if detail["type"] == "extra_forbidden":
         return f"unknown key {show(key)}: the keys are {', '.join(_Row.model_fields)}"
     return f"`{key}`: {str(detail['msg']).lower()}"
@@ -222,4 +223,8 @@ def _until(expires: str) -> str:
     if found := _DURATION.fullmatch(expires):
         until = datetime.now(UTC) + timedelta(hours=int(found[1]) * _HOURS[found[2]])
         return until.strftime("%Y-%m-%d" if found[2] != "h" else "%Y-%m-%dT%H:%M:%SZ")
+    try:
+        parse_expiry(expires)
+    except ValueError as error:
+        raise UsageError(f"--expires {show(expires)}: write 90d, 12h, 4w, a day YYYY-MM-DD, or {NEVER}") from error
     return expires
