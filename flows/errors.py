@@ -1,14 +1,18 @@
 """The errors that reach a user. Each message is one line: what happened, to what, and what to do next.
 
+What was typed, in a command, a variable or a file, is wrong: exit code 2. It is right and the work failed: 1.
+
 GitstrataError                 exit code 1
 ├── UsageError                 exit code 2: the request or the configuration is wrong
 │   ├── ConfigError            files of repos.d are wrong; one more line for each problem
 │   └── SchemaMismatch         this program and the database do not fit each other
 ├── SourceError                a repository, revision or remote cannot be read
+│   └── NoSuchSource           exit code 2: the folder, repository or revision that was named is not there
 ├── DatabaseError              Postgres cannot be reached, started or used
 │   ├── Unreachable            no connection can be made
 │   └── Moved                  the branch was published by another run meanwhile
 ├── EmbedderError              the embedding model or provider failed
+│   └── NoSuchModel            exit code 2: the folder that was named holds no model
 ├── Busy                       another run holds the branch, or changes the model
 └── Interrupted                the user stopped the run (exit code 130)
 """
@@ -65,6 +69,12 @@ class SourceError(GitstrataError):
     """A repository, a revision or a remote cannot be read."""
 
 
+class NoSuchSource(SourceError):
+    """What was named is no folder, no repository or no revision: a wrong request, like UsageError."""
+
+    exit_code = UsageError.exit_code
+
+
 class DatabaseError(GitstrataError):
     """Postgres cannot be reached, started or used."""
 
@@ -75,6 +85,12 @@ class Unreachable(DatabaseError):
 
 class EmbedderError(GitstrataError):
     """The embedding model cannot be loaded, or it failed or returned unusable vectors."""
+
+
+class NoSuchModel(EmbedderError):
+    """A setting names a folder that holds no model: a wrong request, like UsageError."""
+
+    exit_code = UsageError.exit_code
 
 
 class Moved(DatabaseError):

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
 from flows import settings
-from flows.errors import SourceError, UsageError
+from flows.errors import NoSuchSource, SourceError, UsageError
 from flows.urls import canonical_url, redact
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ def open_repository(path: Path) -> Repository:
     """Open the repository at or above ``path``.
 
     Raises:
-        SourceError: there is none.
+        NoSuchSource: there is none.
+        SourceError: it is not for this user to read.
     """
     repo = _gitpython(path)
     git_dir = Path(repo.git_dir).absolute()
@@ -124,12 +125,15 @@ def _gitpython(path: Path) -> gitpython.Repo:
     import git as gitpython
 
     if not path.exists():
-        raise SourceError(f"{path} does not exist: give the folder of a git repository, or its URL")
+        raise NoSuchSource(f"{path} does not exist: give the folder of a git repository, or its URL")
     try:
         return gitpython.Repo(path, search_parent_directories=True)
-    except (gitpython.InvalidGitRepositoryError, gitpython.NoSuchPathError, PermissionError) as error:
-        why = "cannot be read by this user" if isinstance(error, PermissionError) else "is not in a git repository"
-        raise SourceError(f"{path} {why}: give the folder of a git repository, or its URL") from error
+    except (gitpython.InvalidGitRepositoryError, gitpython.NoSuchPathError) as error:
+        raise NoSuchSource(
+            f"{path} is not in a git repository: give the folder of a git repository, or its URL"
+        ) from error
+    except PermissionError as error:
+        raise SourceError(f"{path} cannot be read by this user: change its permissions, or give its URL") from error
 
 
 def resolve(repository: Repository, revision: str = "", *, branch: str = "", full: bool = False) -> Commit:
@@ -138,7 +142,8 @@ def resolve(repository: Repository, revision: str = "", *, branch: str = "", ful
     ``branch`` names it in the index; with ``full``, ``revision`` is a whole ref and nothing else is tried.
 
     Raises:
-        SourceError: unknown revision, or a repository without a commit.
+        NoSuchSource: unknown revision.
+        SourceError: a repository without a commit.
     """
     if "\n" in revision or "\0" in revision:
         raise UsageError("a revision is one line without NUL")
@@ -159,9 +164,9 @@ def resolve(repository: Repository, revision: str = "", *, branch: str = "", ful
             if sha and sha != name:
                 raise UsageError(f"{name} of {where} is {sha[:12]}, which cannot be read: run `git fsck` there")
     if revision and repository.is_mirror:
-        raise SourceError(f"{repository.origin} has no branch, tag or commit {revision!r}: check the name")
+        raise NoSuchSource(f"{repository.origin} has no branch, tag or commit {revision!r}: check the name")
     if revision:
-        raise SourceError(f"{where} has no branch, tag or commit {revision!r}: see `git branch -a` there")
+        raise NoSuchSource(f"{where} has no branch, tag or commit {revision!r}: see `git branch -a` there")
     where_shown = repository.origin if repository.is_mirror else where
     raise SourceError(f"{where_shown} has no commit at HEAD yet: commit something, or name a branch with --rev")
 
@@ -369,7 +374,7 @@ def _stream(repository: Repository, end: bytes, *arguments: str, stdin: bytes = 
                 yield rest
             if process.wait():
                 complaints.seek(0)
-                reason = last_line(complaints.read().decode(errors="replace"))
+                reason = complaint(complaints.read().decode(errors="replace"))
                 raise SourceError(f"git {arguments[0]} failed in {repository.location}: {reason}")
         finally:
             process.stdout.close()
@@ -388,7 +393,7 @@ def canonical_people(repository: Repository, mailmap: str, people: Sequence[tupl
         done = subprocess.run(command, input=given, capture_output=True, env=hardened_environment(), cwd=nowhere)
     lines = done.stdout.decode(errors="replace").split("\n")[:-1]
     if done.returncode or len(lines) != len(people):
-        raise SourceError(f"git check-mailmap failed: {last_line(done.stderr.decode(errors='replace'))}")
+        raise SourceError(f"git check-mailmap failed: {complaint(done.stderr.decode(errors='replace'))}")
     found = [re.fullmatch(r"(?:(.*) )?<(.*)>", line) for line in lines]
     return [(m[1] or "", m[2]) if m else person for m, person in zip(found, people, strict=True)]
 
@@ -480,15 +485,26 @@ def _run(repository: Repository, *arguments: str, stdin: bytes = b"") -> bytes:
         require_git()
         raise SourceError(f"{repository.location} is gone: give the folder of a git repository") from error
     if done.returncode:
-        reason = last_line(done.stderr.decode(errors="replace"))
-        if "promisor" in reason:
+        said = done.stderr.decode(errors="replace")
+        reason = complaint(said)
+        if "promisor" in said:
             reason = "it is a partial clone and lacks objects of this commit; index its URL, or clone it whole"
         raise SourceError(f"git {arguments[0]} failed in {repository.location}: {reason}")
     return done.stdout
 
 
-def last_line(stderr: str) -> str:
-    """Return the line of git's complaints that says what is wrong, without credentials."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    fatal = [line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))]
-    return redact((fatal or lines or ["no message"])[-1])
+# What git adds after the line that says what is wrong.
+_NO_REASON = re.compile(
+    r"fatal: (Could not read from remote|the remote end hung up|early EOF|fetch-pack: |index-pack )|fetch-pack: "
+    r"|Please make sure you have the correct|and the repository exists\.|warning: |hint: ",
+    re.I,
+)
+_MARK = re.compile(r"(fatal|error|remote): +", re.I)
+
+
+def complaint(stderr: str) -> str:
+    """Return git's own reason out of all that it said, without credentials and without a full stop at its end."""
+    lines = [line.strip() for line in re.split(r"[\r\n]+", stderr) if line.strip()]
+    said = [line for line in lines if not _NO_REASON.match(line)] or lines or ["no message"]
+    marked = [line for line in said if line.lower().startswith(("fatal:", "error:"))]
+    return redact(_MARK.sub("", (marked[0] if marked else said[-1]), count=1)).removesuffix(".")

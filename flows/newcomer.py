@@ -13,6 +13,7 @@ from flows.names import SkipReason
 from flows.paths import to_text
 from flows.select import Keep, Rules, Skip
 from flows.settings import Settings
+from flows.wording import counted
 
 NAMED = 8  # languages and folders that are shown
 LARGE = 0.05  # of all bytes: such a folder is worth a look
@@ -45,7 +46,7 @@ class Seen:
         """Return one line: how much there is and in which languages."""
         total = sum(self.languages.values()) or 1
         shares = [f"{name} {100 * size // total} %" for name, size in self.languages.most_common(NAMED)]
-        return f"{self.files} files, {size_of(self.bytes)}: {', '.join(shares) or 'nothing to index'}"
+        return f"{counted(self.files, 'file')}, {size_of(self.bytes)}: {', '.join(shares) or 'nothing to index'}"
 
     @property
     def dead(self) -> list[tuple[str, SkipReason, int]]:

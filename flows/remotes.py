@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.errors import SourceError
-from flows.git import Repository, hardened_environment, last_line, require_git
+from flows.git import Repository, complaint, hardened_environment, require_git
 from flows.urls import FETCH_PROTOCOLS, canonical_url, check_url, redact
 
 if TYPE_CHECKING:
@@ -125,7 +125,11 @@ class Remote:
             _fetch(repo, self.url, depth, [f"+{ref}:{ref}" for ref in only] or _EVERYTHING, progress)
         except gitpython.GitCommandError as error:
             raise self._unreachable(str(error.stderr).strip().removeprefix("stderr: ").strip("'")) from error
-        except (gitpython.InvalidGitRepositoryError, gitpython.NoSuchPathError, configparser.Error, OSError) as error:
+        except OSError as error:
+            raise SourceError(
+                f"the mirror {folder} cannot be written: {error.strerror or error}. Check space and permissions there"
+            ) from error
+        except (gitpython.InvalidGitRepositoryError, gitpython.NoSuchPathError, configparser.Error) as error:
             raise SourceError(f"the mirror {folder} is damaged: delete it and run this again") from error
 
     def _environment(self) -> dict[str, str]:
@@ -142,7 +146,7 @@ class Remote:
 
     def _unreachable(self, stderr: str) -> SourceError:
         remedy = "Check the URL, the network and your access"
-        return SourceError(f"{redact(self.url)} cannot be fetched: {last_line(stderr)}. {remedy}")
+        return SourceError(f"{redact(self.url)} cannot be fetched: {complaint(stderr)}. {remedy}")
 
 
 @contextlib.contextmanager

@@ -44,6 +44,17 @@ def mask(text: str) -> tuple[str, int]:
     return "".join([*parts, text[end:]]), count
 
 
+def mask_note(text: str) -> str:
+    """Return prose with its secrets masked, those too that are only told by being called a password or the like.
+
+    In code that would hide too much, for there a password is mostly a variable; whoever writes a note means the value.
+    """
+    masked = mask(text)[0]
+    return _TOLD.sub(
+        lambda found: found.group(1) + MASK * len(found.group(3)) if _is_told(found) else found.group(), masked
+    )
+
+
 def _with_escape(text: str, start: int) -> int:
     """Return where a mask begins: with the backslash of an escape, half of which would break JSON and strings."""
     first = start
@@ -204,6 +215,26 @@ def _is_random(value: str) -> bool:
         return False
     counts = Counter(value).values()
     return -sum(n / len(value) * math.log2(n / len(value)) for n in counts) >= _BITS
+
+
+# --- secrets in prose ------------------------------------------------------------------------------------------------
+
+_TOLD = re.compile(
+    r"((?i:[\w-]{0,40}(?:passw(?:or)?d|passphrase|secret|token|api[_ -]?key|access[_ -]?key|credential)[\w-]{0,20}"
+    r"[\"'`]?)(\s{0,4}(?:=|:|\bis\b)\s{0,4})[\"'`]?)([^\s\"'`,;<>{}()\[\]$*|]{6,200})(?![\w(\[])"
+)
+_VALUES = frozenset({"none", "null", "true", "false", "undefined"})
+
+
+def _is_told(found: re.Match[str]) -> bool:
+    """Say whether what follows the name of a secret is its value and not a word, a number, a path or a variable."""
+    how, value = found.group(2), found.group(3).rstrip(".!?")
+    plain = value.lower()
+    if plain in _PLACEHOLDERS | _VALUES or plain.startswith(("/", "./", "~", "%")) or plain.replace(".", "").isdigit():
+        return False
+    if any(char.isdigit() for char in plain):
+        return True
+    return how == "=" and not re.search(r"[._]|passw|secret|token|key", plain)
 
 
 DETECTORS = (

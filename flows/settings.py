@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from flows.errors import UsageError
 
+NOT_A_PLACE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EACCES, errno.EPERM, errno.EROFS})
 ROOT_STATE = Path("/var/lib/gitstrata")  # root's home is usually closed to the user that runs Postgres
 
 
@@ -35,6 +38,17 @@ class Settings:
     postgres_bin: Path | None  # GITSTRATA_PG_BIN: a bin folder to use instead of the wheel's
     tokens_file: Path | None = None  # who may ask over HTTP; None = whoever is on this machine
     jwt: Jwt | None = None  # an identity provider whose tokens count over HTTP
+
+    def refusal(self) -> str:
+        """Say why nothing can be written in ``home``, or in the folder where it would be made; "" if it can."""
+        place = self.home
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        try:
+            with tempfile.TemporaryFile(dir=place):
+                return ""
+        except OSError as error:
+            return error.strerror or str(error)
 
     @property
     def scratch(self) -> Path:

@@ -12,12 +12,19 @@ FETCH_PROTOCOLS = ("https", "ssh", "file")
 _SCP = re.compile(r"^(?:[^/]*@)?([\w.-]+):(?!//)(.+)$")
 _URL = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*)://")
 
+# A user's name alone is no secret where keys or passwords are asked for apart; over https it may be a token.
+_NAMED_USERS = frozenset({"ssh", "git", "git+ssh", "postgresql", "postgres"})
+_PORT = r"(?!\d{1,5}(?:[\s/?#'\":,;)]|$)|\*)"
+_SECRET_NAMES = (
+    r"[\w.-]*(?:token|secret|passw|pwd|passphrase|api_?key|access_?key|signature|credential)[\w.-]*|key|sig|auth"
+)
+# A password ends at the last @ of its word; one with a space in it, at the first @ after it; without any, one was lost.
+_PASSWORD = re.compile(rf"([a-zA-Z][\w+.-]*)?://([^\s/?#:@\[\]]*):{_PORT}(?:(\S*@|.*?@(?:\S*@)?)|[^\s/'\"]+)")
+_USER = re.compile(r"([a-zA-Z][\w+.-]*)?://[^\s/?#:]+@")
 _CREDENTIALS = (
-    (re.compile(r"(://).*@"), r"\1***@"),
-    (re.compile(r"(?i)\b(https?|ssh|git|file|ftp)(:/?(?!/)|//)[^\s@]*@"), r"\1\2***@"),  # of a misspelt ://
-    (re.compile(r"[\w.+%-]*:[^\s/@]+@"), "***@"),
-    (re.compile(r"(://[^\s/?#:]*:)(?!\d{1,5}(?:[\s/?#'\"]|$)|\*)[^\s/'\"]+"), r"\1***"),  # no port: an @ was lost
-    (re.compile(r"(://[^\s?#]*[?#])\S+"), r"\1***"),
+    (re.compile(r"(?i)\b(https?|ssh|git|file|ftp)(:/?(?!/)|(?<!:)//)[^\s@]*@"), r"\1\2***@"),  # of a misspelt ://
+    (re.compile(r"[\w.+%-]*:(?!\*\*\*@)[^\s/@]+@"), "***@"),
+    (re.compile(rf"(?i)([?&#;](?:{_SECRET_NAMES})=)[^\s&#]+?(?=['\"),.:;]*(?:[\s&#]|$))"), r"\1***"),
 )
 
 
@@ -46,10 +53,22 @@ def check_url(url: str) -> str:
 
 
 def redact(text: str) -> str:
-    """Replace the credentials of every URL in ``text`` by ``***``: rather too much of a line than too little."""
+    """Replace the credentials of every URL in ``text``, and nothing else, by ``***``."""
+    text = _USER.sub(_without_user, _PASSWORD.sub(_without_password, text))
     for pattern, shown in _CREDENTIALS:
         text = pattern.sub(shown, text)
     return mask(text)[0]  # a token may stand anywhere, as the host or in the path
+
+
+def _without_password(match: re.Match[str]) -> str:
+    scheme, user, secret = match.group(1) or "", match.group(2), match.group(3)
+    is_name = scheme.lower() in _NAMED_USERS or secret is None
+    return f"{scheme}://{f'{user}:***' if is_name else '***'}{'' if secret is None else '@'}"
+
+
+def _without_user(match: re.Match[str]) -> str:
+    scheme = match.group(1) or ""
+    return match.group() if scheme.lower() in _NAMED_USERS else f"{scheme}://***@"
 
 
 def canonical_url(url: str, base: Path | None = None) -> str:

@@ -14,9 +14,11 @@ from flows.errors import EmbedderError, GitstrataError, UsageError
 from flows.store import cases
 from flows.store.cases import Note, Scored
 from flows.store.models import active_model
+from flows.wording import counted
 from mcp_tools import render
 from mcp_tools.index import Index
 from mcp_tools.results import Case, CaseAdded, CaseResult
+from mcp_tools.surface import argument, tool
 
 if TYPE_CHECKING:
     from flows.embed import Embedder
@@ -28,7 +30,6 @@ MAX_SOLUTION = 10_000
 EMBEDDED = 4_000  # characters of a note that its vector is made of
 BATCH = 64  # notes
 REFRESH_SECONDS = 5.0  # of one query, for vectors that are missing
-EMPTY = "The case base is empty: add_case_reference stores the first case."
 STORED = "Case stored successfully"
 
 
@@ -40,11 +41,11 @@ def query_knowledge_base(index: Index, query: str, *, limit: int = 5, project: s
     """
     query = _checked("query", query, MAX_QUERY)
     if not 1 <= limit <= MAX_LIMIT:
-        raise UsageError(f"limit is {limit}: use 1 to {MAX_LIMIT}")
+        raise UsageError(f"{argument('limit')} is {limit}: use 1 to {MAX_LIMIT}")
     with index.snapshot() as connection:
         total = cases.count(connection, project)
     if not total:
-        raise UsageError(EMPTY)
+        raise UsageError(f"The case base is empty: {tool('add_case_reference')} stores the first case.")
     message = _refresh(index, project)
     vector, fingerprint = None, ""
     try:
@@ -62,7 +63,7 @@ def query_knowledge_base(index: Index, query: str, *, limit: int = 5, project: s
         status="success",
         results=[_case(scored) for scored in shown],
         count=len(shown),
-        message=message or f"{len(shown)} of {total} cases, the most similar first",
+        message=message or f"{len(shown)} of {counted(total, 'case')}, the most similar first",
     )
 
 
@@ -83,7 +84,7 @@ def add_case_reference(index: Index, concept: str, solution: str, *, project: st
 def checked(concept: str, solution: str) -> tuple[str, str]:
     """Return the texts of a note as they may be stored; raises UsageError."""
     concept, solution = _checked("concept", concept, MAX_CONCEPT), _checked("solution", solution, MAX_SOLUTION)
-    return secrets.mask(concept)[0], secrets.mask(solution)[0]
+    return secrets.mask_note(concept), secrets.mask_note(solution)
 
 
 def _checked(name: str, text: str, longest: int) -> str:

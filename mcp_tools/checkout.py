@@ -7,6 +7,7 @@ from pathlib import Path
 from flows import git
 from flows.errors import SourceError
 from flows.store import read
+from flows.wording import counted
 from mcp_tools.index import Index
 
 
@@ -33,7 +34,9 @@ def describe(repository: git.Repository, indexed: str, name: str) -> str:
         parts.append(f"unknown how far {name} is behind (commit {indexed[:7]} is not in this clone)")
     elif tree.ahead or tree.behind:
         behind = f", {tree.behind} behind" if tree.behind else ""
-        parts.append(f"{tree.ahead} commits ahead of the indexed {indexed[:7]}{behind}: run gitstrata index")
+        parts.append(f"{counted(tree.ahead, 'commit')} ahead of the indexed {indexed[:7]}{behind}: run gitstrata index")
     if tree.changed:
-        parts.append(f"{tree.changed} changed files, which the index does not show: it holds commits, not edits")
+        parts.append(
+            f"{counted(tree.changed, 'changed file')}, which the index does not show: it holds commits, not edits"
+        )
     return f"this checkout at {tree.head[:7]}: {'; '.join(parts)}" if parts else ""

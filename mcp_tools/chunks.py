@@ -14,6 +14,7 @@ from flows.store.read import BranchInfo, Definition, FileInfo, Place
 from mcp_tools import render, scope
 from mcp_tools.index import Index
 from mcp_tools.results import ChunkResult, Neighbour
+from mcp_tools.surface import argument, tool
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
@@ -41,11 +42,11 @@ def get_chunk(
         UsageError: no such chunk, or one in several repositories; the message lists what there is.
     """
     if not 0 <= context <= MAX_CONTEXT:
-        raise UsageError(f"context is {context}: use 0 to {MAX_CONTEXT}")
+        raise UsageError(f"{argument('context')} is {context}: use 0 to {MAX_CONTEXT}")
     if not 1 <= max_chars <= MAX_CHARS:
-        raise UsageError(f"max_chars is {max_chars}: use 1 to {MAX_CHARS}")
+        raise UsageError(f"{argument('max_chars')} is {max_chars}: use 1 to {MAX_CHARS}")
     if level and level not in scope.LEVELS:
-        raise UsageError(f"unknown level {level!r}: use {', '.join(scope.LEVELS)}, or leave it out")
+        raise UsageError(f"unknown level {level!r}: use {', '.join(scope.LEVELS)}, or leave {argument('level')} out")
     names = _names(source_id)  # whatever the index holds, say first what a source_id is
     with index.snapshot() as connection:
         where = scope.resolve(connection, repo=repo, branch=branch)
@@ -57,7 +58,8 @@ def get_chunk(
         found, note = _locate(connection, chunks, _clipped(chunks, anchor) if changed else anchor)
         note = changed or note or _inexact(found, anchor)
     if level:
-        found = _widen(chunks, found, level)
+        found, wider = _widen(chunks, found, level)
+        note = "; ".join(filter(None, [note, wider]))
     answer = _answer(file, info, chunks, found, note, context=context, max_chars=max_chars)
     for url in (answer.url, *(neighbour.url for neighbour in answer.context)):
         index.seen.give(info.branch_id, url, found.cut_id, info.commit_sha)
@@ -136,14 +138,15 @@ def _file(
         found = read.files(connection, list(by_id), path)
         if len(found) > 1:
             repos = ", ".join(by_id[file.branch_id].repo for file in found)
-            raise UsageError(f"{path} is in several repositories ({repos}): say which one in repo")
+            raise UsageError(f"{path} is in several repositories ({repos}): say which one in {argument('repo')}")
         if found and found[0].skip:
             raise UsageError(f"{path} is not indexed: {found[0].skip}")
         if found:
             return found[0], by_id[found[0].branch_id], anchor
     path = names[0][0]
     similar = read.similar_paths(connection, list(by_id), path)
-    hint = f"; did you mean {', '.join(similar)}?" if similar else "; search for it with code_search"
+    search = f"; search for it with {tool('code_search')}"
+    hint = f"; did you mean {', '.join(similar)}?" if similar else search
     raise UsageError(f"no file {path} in {render.names(branches)}{hint}")
 
 
@@ -191,13 +194,16 @@ def _define(chunks: Sequence[Place], definitions: Sequence[Definition], name: st
     return found, "" if found.symbol == first.name else f"{places} is in this chunk"
 
 
-def _widen(chunks: Sequence[Place], found: Place, level: str) -> Place:
-    """Return the chunk around ``found`` at ``level``, or the nearest coarser one."""
+def _widen(chunks: Sequence[Place], found: Place, level: str) -> tuple[Place, str]:
+    """Return the chunk around ``found`` at ``level``, or the nearest coarser one with a note that says so."""
     by_ord = {chunk.ord: chunk for chunk in chunks}
-    wanted = scope.LEVELS.index(level)
+    wanted, given = scope.LEVELS.index(level), found
     while found.level > wanted and found.parent is not None and found.parent in by_ord:
         found = by_ord[found.parent]
-    return found
+    is_level, name = scope.LEVELS[found.level], render.source_id(given.path, given.anchor)
+    if given.level < wanted:
+        return found, f"{name} is a {is_level}, wider than a {level} already"
+    return found, f"no {level} is around {name}: this is its {is_level}" if found.level < wanted else ""
 
 
 def _answer(
@@ -224,9 +230,8 @@ def _answer(
             )
         )
     if truncated:
-        note = "; ".join(
-            filter(None, [note, f"truncated: ask for max_chars up to {MAX_CHARS}, or for a smaller level"])
-        )
+        cut = f"truncated: ask for {argument('max_chars')} up to {MAX_CHARS}, or for a smaller level"
+        note = "; ".join(filter(None, [note, cut]))
     return ChunkResult(
         source_id=render.source_id(file.path, found.anchor),
         repo=info.repo,

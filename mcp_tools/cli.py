@@ -17,7 +17,7 @@ from flows import settings as settings_module
 from flows import urls
 from flows.errors import GitstrataError, Interrupted, UsageError
 from flows.settings import Settings
-from mcp_tools import cli_agents, cli_cases, cli_eval, cli_explain, cli_grep, cli_model, cli_repos, cli_sync
+from mcp_tools import cli_agents, cli_cases, cli_eval, cli_explain, cli_grep, cli_model, cli_repos, cli_sync, surface
 from mcp_tools.summary import printable, summary
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ BranchOption = Annotated[str, typer.Option("--branch", "-b", help="Branch or tag
 
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
-    run_to_exit(lambda: app(standalone_mode=False))
+    run_to_exit(lambda: app(prog_name="gitstrata", standalone_mode=False))
 
 
 def run_to_exit(command: Callable[[], object]) -> NoReturn:
@@ -72,10 +72,7 @@ def run_to_exit(command: Callable[[], object]) -> NoReturn:
         code = 0
         _discard_output()
     except OSError as error:
-        code = 1
-        where = f"{error.filename}: " if error.filename else ""
-        remedy = "check space and permissions, or choose another folder with GITSTRATA_HOME"
-        print(f"gitstrata: {where}{error.strerror or error}: {remedy}", file=sys.stderr)
+        code = _refused(error)
         _discard_output()
     except Exception as error:
         code = _usage(error)
@@ -88,6 +85,15 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def _refused(error: OSError) -> int:
+    """Print what the system refused; a GITSTRATA_HOME that can be no folder of ours is a wrong setting."""
+    where = f"{error.filename}: " if error.filename else ""
+    is_home = bool(error.filename) and Path(os.fsdecode(error.filename)).is_relative_to(settings_module.load().home)
+    remedy = "check space and permissions" + (", or choose another folder with GITSTRATA_HOME" if is_home else "")
+    print(f"gitstrata: {printable(f'{where}{error.strerror or error}: {remedy}')}", file=sys.stderr)
+    return UsageError.exit_code if is_home and error.errno in settings_module.NOT_A_PLACE else 1
+
+
 def _usage(error: Exception) -> int:
     """Print what typer says of a bad command line; anything else is a fault of ours."""
     say: Callable[[], str] | None = getattr(error, "format_message", None)  # of click, or of typer's own copy of it
@@ -96,7 +102,8 @@ def _usage(error: Exception) -> int:
         print(f"gitstrata: unexpected {type(error).__name__}: {error}. Please report this", file=sys.stderr)
         return 1
     if said := " ".join(say().split()):
-        print(f"gitstrata: {said} See gitstrata --help", file=sys.stderr)
+        command = getattr(getattr(error, "ctx", None), "command_path", "gitstrata")
+        print(f"gitstrata: {said}{'' if said[-1] in '.?' else '.'} See {command} --help", file=sys.stderr)
     else:
         show()  # no arguments at all: the help
     return int(getattr(error, "exit_code", 2))
@@ -112,6 +119,7 @@ def root(
     version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
 ) -> None:
     """Print the version if that was asked for."""
+    context.with_resource(surface.spoken(at_command_line=True))
     if version:
         import importlib.metadata
 
@@ -297,46 +305,52 @@ def serve(
     from mcp_tools.server import parse_toolsets
 
     settings, chosen = settings_module.load(), parse_toolsets(toolsets)
-    if http:
-        from mcp_tools import serve_http
+    with surface.spoken(at_command_line=False):
+        if http:
+            from mcp_tools import serve_http
 
-        options = serve_http.Options(host, port, workers, tuple(allow_host), rate, log_queries, tuple(project), chosen)
-        return serve_http.serve(settings, options)
-    from mcp_tools.server import serve as run
+            allowed, projects = tuple(allow_host), tuple(project)
+            options = serve_http.Options(host, port, workers, allowed, rate, log_queries, projects, chosen)
+            return serve_http.serve(settings, options)
+        from mcp_tools.server import serve as run
 
-    return run(settings, chosen, projects=project)
+        return run(settings, chosen, projects=project)
 
 
 @db.command("upgrade")
-def db_upgrade() -> None:
+def db_upgrade(as_json: Json = False) -> None:
     """Bring the schema of a database up to this program's."""
     from flows.store import connect
 
     with connect.open_database(settings_module.load(), upgrade=True) as database:
-        print(f"{connect.describe(database.conninfo)} has schema {connect.schema_version()}")
+        where, schema = connect.describe(database.conninfo), connect.schema_version()
+    _print({"database": where, "schema": schema}, f"{where} has schema {schema}", as_json)
 
 
 @db.command("dump")
-def db_dump(file: Annotated[Path, typer.Argument(help="File to write; it must not exist.")]) -> None:
+def db_dump(
+    file: Annotated[Path, typer.Argument(help="File to write; it must not exist.")], as_json: Json = False
+) -> None:
     """Write the whole database to a file, beside runs and searches; restore reads it."""
     from flows.store import backup
 
-    print(f"{file}: {backup.dump(settings_module.load(), file) / 1e6:.1f} MB")
+    size = backup.dump(settings_module.load(), file)
+    _print({"file": str(file), "bytes": size}, f"{file}: {size / 1e6:.1f} MB", as_json)
 
 
 @db.command("restore")
-def db_restore(file: Annotated[Path, typer.Argument(help="A file that dump wrote.")]) -> None:
+def db_restore(file: Annotated[Path, typer.Argument(help="A file that dump wrote.")], as_json: Json = False) -> None:
     """Fill an empty database from a dump, whole or not at all."""
     from flows.store import backup, connect
 
     settings = settings_module.load()
     backup.restore(settings, file)
     where = connect.describe(settings.dsn) if settings.dsn else "the embedded server"
-    print(f"{where} holds {file} now")
+    _print({"database": where, "file": str(file)}, f"{where} holds {file} now", as_json)
 
 
 @db.command("stop")
-def db_stop() -> None:
+def db_stop(as_json: Json = False) -> None:
     """Stop the embedded server, whoever uses it."""
     settings = settings_module.load()
     if settings.dsn:
@@ -344,7 +358,7 @@ def db_stop() -> None:
     from flows.store.embedded import EmbeddedServer
 
     stopped = EmbeddedServer(settings.server_dir, postgres_bin=settings.postgres_bin).stop()
-    print("stopped" if stopped else "it was not running")
+    _print({"stopped": stopped}, "stopped" if stopped else "it was not running", as_json)
 
 
 def _index() -> Any:

@@ -12,6 +12,7 @@ import typer
 
 from flows import settings as settings_module
 from flows.errors import UsageError
+from flows.wording import counted
 from mcp_tools.summary import printable
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def list_(
         f"{n.case_id} {clock(n.added_at)}{f' [{n.project}]' if n.project else ''} {one_line(n.concept, WIDTH)}"
         for n in notes
     ]
-    print(printable("\n".join([*lines, f"{len(notes)} case{'' if len(notes) == 1 else 's'}"])))
+    print(printable("\n".join([*lines, counted(len(notes), "case")])))
 
 
 def _fields(note: Note) -> dict[str, Any]:
@@ -117,7 +118,7 @@ def load(
     with open_database(settings_module.load()) as database, database.connect() as connection, connection.transaction():
         new = stored.restore(connection, notes)
     counts = {"new": new, "known": len(notes) - new}
-    print(json.dumps(counts) if as_json else f"{new} cases loaded, {len(notes) - new} were here already")
+    print(json.dumps(counts) if as_json else f"{counted(new, 'case')} loaded, {len(notes) - new} here already")
 
 
 def _read(file: Path) -> list[Note]:
@@ -131,8 +132,8 @@ def _read(file: Path) -> list[Note]:
         items = json.loads(text)["cases"]
         parts = [(str(i["id"]), str(i["project"]), i["features"], i["solution"], i["added_at"]) for i in items]
         return [Note(a, b, *checked(c, d), datetime.fromisoformat(e)) for a, b, c, d, e in parts]
-    except FileNotFoundError:
-        raise UsageError(f"no file {name}") from None
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror or error}") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UsageError(f"{name} is not what `gitstrata cases list --json` prints: {error!r:.200}") from error
 

@@ -11,6 +11,7 @@ import typer
 
 from flows import settings as settings_module
 from flows.errors import UsageError
+from flows.wording import counted
 from mcp_tools.summary import printable
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _explained(answer: Explanation, place: str) -> str:
     if answer.encoding:
         replaced = f", undecodable bytes: {answer.undecodable}" if answer.undecodable else ""
         masked = f", secrets masked: {answer.masked}" if answer.masked else ""
-        lines.append(f"  content  {answer.encoding}, {answer.lines} lines{replaced}{masked}")
+        lines.append(f"  content  {answer.encoding}, {counted(answer.lines, 'line')}{replaced}{masked}")
     if answer.chunks:
         lines.append("  chunks   " + ", ".join(f"{count} {level}" for level, count in answer.chunks.items()))
     if answer.fallback:
@@ -145,7 +146,7 @@ def chunks(
 
 
 def _listed(made: Cut, language: str, facts: Facts) -> str:
-    lines = [f"{language}, {facts.encoding}, {made.lines} lines, {len(made.chunks)} chunks"]
+    lines = [f"{language}, {facts.encoding}, {counted(made.lines, 'line')}, {counted(len(made.chunks), 'chunk')}"]
     if made.fallback:
         lines.append(f"cut by lines: {made.fallback}")
     width = max((len(chunk.anchor) for chunk in made.chunks), default=0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows import settings as settings_module
+from flows.wording import counted
 from mcp_tools.summary import printable
 
 if TYPE_CHECKING:
@@ -119,8 +120,8 @@ def _print(done: Change, as_json: bool) -> None:
     said = {
         "first": f"the index is empty and begins with {done.name}",
         "same": f"the index has the model {done.name} already",
-        "switched": f"switched from {done.before} to {done.name}: {done.computed} vectors computed, {done.reused} "
-        "were there; `gitstrata model rollback` goes back until gc takes the old ones",
+        "switched": f"switched from {done.before} to {done.name}: {counted(done.computed, 'vector')} computed, "
+        f"{done.reused} there already; `gitstrata model rollback` goes back until gc takes the old ones",
     }
     print(printable(said[done.outcome]))
 

@@ -11,6 +11,7 @@ import typer
 
 from flows import settings as settings_module
 from flows.errors import ConfigError, UsageError
+from flows.wording import counted
 from mcp_tools.summary import printable
 
 if TYPE_CHECKING:
@@ -26,7 +27,12 @@ Folder = Annotated[Path, typer.Option("--config", help="Folder of repository fil
 
 @repos.command("check")
 def check(
-    folder: Annotated[Path, typer.Argument(help="Folder of repository files.")] = FOLDER,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="Folder of repository files; the same as --config DIR.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help="Folder of repository files; repos.d without it.")
+    ] = None,
     online: Annotated[
         bool, typer.Option("--online", help="Ask each remote, too: is it there, and has it the branches?")
     ] = False,
@@ -42,6 +48,9 @@ def check(
     from flows.config import load
     from flows.probe import Probe
 
+    if folder and config and folder != config:
+        raise UsageError(f"two folders are given, {folder} and --config {config}: leave one of them out")
+    folder = folder or config or FOLDER
     try:
         configuration = load(folder)
     except ConfigError as error:
@@ -58,7 +67,8 @@ def check(
     else:
         names = [repo.name for repo in configuration.repos]
         lines = [*map(str, probe.problems), *(_warning(warning) for warning in warnings)]
-        print(printable("\n".join([*lines, f"{len(names)} repositories: {', '.join(names) or 'none'}"])))
+        count = counted(len(names), "repository", "repositories")
+        print(printable("\n".join([*lines, f"{count}: {', '.join(names) or 'none'}"])))
     raise typer.Exit(1 if probe.problems else 0)
 
 
@@ -129,6 +139,7 @@ def add(
     credentials_env: Annotated[
         str, typer.Option("--credentials-env", help="NAME of the variable that holds the token.")
     ] = "",
+    as_json: Json = False,
 ) -> None:
     """Write the file of a repository after looking at it, or add to the file that it has; comments stay as they are."""
     from flows.config import edit
@@ -138,11 +149,12 @@ def add(
     path = edit.find(folder, wanted)
     if path is not None:
         changed = edit.change(path, wanted)
-        print(printable(f"{path}: {changed}"))
+        _print({"file": str(path), "outcome": "changed", "said": changed}, f"{path}: {changed}", as_json)
         return
     seen = look(settings_module.load(), wanted)
     path = edit.create(folder, wanted, seen)
-    print(printable(f"{path}: written; {seen.summary}. Read it, then run gitstrata repos plan"))
+    text = f"{path}: written; {seen.summary}. Read it, then run gitstrata repos plan"
+    _print({"file": str(path), "outcome": "written", "said": seen.summary}, text, as_json)
 
 
 @repos.command("list")
@@ -162,7 +174,7 @@ def list_(
 
 
 @repos.command("remove")
-def remove(name: Annotated[str, typer.Argument(metavar="REPO", help="The repository.")]) -> None:
+def remove(name: Annotated[str, typer.Argument(metavar="REPO", help="The repository.")], as_json: Json = False) -> None:
     """Take a repository out of the index; its content stays for gc's grace period.
 
     A configured repository comes back with the next sync of its configuration: delete its file there instead.
@@ -175,7 +187,11 @@ def remove(name: Annotated[str, typer.Argument(metavar="REPO", help="The reposit
         if not stored.remove(connection, name):
             raise UsageError(f"unknown repo {name!r}: gitstrata status lists what there is")
     again = f"; it is configured by {owner} and comes back with its next sync" if owner else ""
-    print(f"removed {name}{again}")
+    _print({"removed": name, "configured_by": owner or ""}, f"removed {name}{again}", as_json)
+
+
+def _print(value: dict[str, object], text: str, as_json: bool) -> None:
+    print(json.dumps(value) if as_json else printable(text))
 
 
 def register(app: typer.Typer) -> None:

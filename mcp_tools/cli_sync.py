@@ -17,6 +17,7 @@ import typer
 from flows import settings as settings_module
 from flows.errors import UsageError
 from flows.settings import Settings
+from flows.wording import counted
 from mcp_tools.summary import printable, summary
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from flows.config import RepoConfig
     from flows.fleet import Options
     from flows.report import Report
+    from flows.store.collect import Collected
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
 GRACE_DAYS = 14
@@ -80,6 +82,10 @@ def sync(
         raise UsageError(f"--commit {commit!r}: give the whole id of a commit, 40 or 64 lower-case hex digits")
     if dry_run and verify:
         raise UsageError("--dry-run writes nothing, and --verify puts right what it finds: leave one of them out")
+    if checkout is not None:
+        _check_checkout(checkout)
+    if summary_file is not None:
+        _check_appendable(summary_file)
     ledger = Ledger() if dry_run else None
     options = Options(branch or _checked_out(checkout), commit, checkout, force, ledger, verify, wait, history, config)
     settings = settings_module.load()
@@ -98,6 +104,21 @@ def sync(
     else:
         print(printable("\n".join([*notes, *map(summary, reports)])))
     raise typer.Exit(1 if any(report.outcome in ("partial", "failed") for report in reports) else 0)
+
+
+def _check_checkout(checkout: Path) -> None:
+    """Raise NoSuchSource now, rather than count a folder that is none as a run that failed."""
+    from flows import git
+
+    git.open_repository(checkout)
+
+
+def _check_appendable(file: Path) -> None:
+    """Raise UsageError before any work is done for a summary that cannot be written."""
+    try:
+        file.open("a").close()
+    except OSError as error:
+        raise UsageError(f"--summary {file} cannot be written: {error.strerror or error}") from error
 
 
 def _checked_out(checkout: Path | None) -> str:
@@ -198,22 +219,31 @@ def gc(
 
     with open_database(settings_module.load()) as database, database.connect() as connection:
         gone = collect.collect(connection, timedelta(days=grace), wait)
-    text = f"deleted {gone.cuts} cuts with {gone.chunks} chunks, {gone.texts} texts, {gone.blobs} blobs"
-    text += f", {gone.models} models" if gone.models else ""
+    text = f"deleted {_gone(gone)}" + (f", {counted(gone.models, 'model')}" if gone.models else "")
     busy = "; runs are at work, so that not everything was looked at: try again later" if gone.busy else ""
     print(json.dumps(asdict(gone)) if as_json else text + busy)
     raise typer.Exit(1 if gone.busy else 0)
 
 
+def _gone(gone: Collected) -> str:
+    cuts = f"{counted(gone.cuts, 'cut')} with {counted(gone.chunks, 'chunk')}"
+    return f"{cuts}, {counted(gone.texts, 'text')}, {counted(gone.blobs, 'blob')}"
+
+
 def purge(
     name: Annotated[str, typer.Argument(metavar="REPO", help="The repository.")],
-    path: Annotated[str | None, typer.Argument(help="Glob from the repository's root; everything without it.")] = None,
+    path: Annotated[
+        str | None, typer.Argument(metavar="[GLOB]", help="Glob from the repository's root; everything without it.")
+    ] = None,
+    as_json: Json = False,
 ) -> None:
     """Delete a repository, or the files of it that a glob names, with their content, at once.
 
     What a glob took away comes back with the next run unless the repository's rules deny it; facts of all commits are
     read again by it. A whole repository loses its published configuration, too.
     """
+    from dataclasses import asdict
+
     from flows import adhoc
     from flows.store import branches, collect, history, lexicon
     from flows.store import repos as stored
@@ -239,7 +269,14 @@ def purge(
         model = active_model(connection)
         if model is not None:
             lexicon.refresh_if_moved(connection, model, force=True)
-    print(f"purged {len(oids)} blobs of {name}: {gone.cuts} cuts, {gone.texts} texts, {gone.blobs} blobs deleted")
+    if as_json:
+        print(
+            json.dumps(
+                {"repo": name, "purged": len(oids), "history_forgotten": bool(patterns), "deleted": asdict(gone)}
+            )
+        )
+        return
+    print(f"purged {counted(len(oids), 'blob')} of {name}: {_gone(gone)} deleted")
     if patterns:
         print(f"the history of {name} is forgotten, too, since subjects may speak of the files: a sync reads it again")
 

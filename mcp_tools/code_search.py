@@ -18,6 +18,7 @@ from mcp_tools.rank import Ranked
 from mcp_tools.results import Row, SearchResult
 from mcp_tools.rules import Question
 from mcp_tools.scope import Scope
+from mcp_tools.surface import argument
 
 MAX_LIMIT = 50
 MAX_QUERY = 4_000  # characters; beyond it a query says nothing more
@@ -43,7 +44,7 @@ def code_search(
     """
     query = check_query(query)
     if not 1 <= limit <= MAX_LIMIT:
-        raise UsageError(f"limit is {limit}: use 1 to {MAX_LIMIT}, and cursor for more")
+        raise UsageError(f"{argument('limit')} is {limit}: use 1 to {MAX_LIMIT}, and {argument('cursor')} for more")
     with index.search(query) as search:
         connection, model = search.connection, search.model
         where = scope.resolve(

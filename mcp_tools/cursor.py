@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from flows.errors import UsageError
 from mcp_tools.scope import Scope
+from mcp_tools.surface import argument
 
 MAX_CURSOR = 200  # characters
 
@@ -38,7 +39,7 @@ class Cursor:
         given = cls.decode(text)
         if given.request != _request(request, where):
             raise UsageError(
-                "this cursor belongs to another query or other filters: repeat them, or leave the cursor out"
+                f"this cursor belongs to another query or other filters: repeat them, or leave {argument('cursor')} out"
             )
         same = given.state == _state(where)
         return given.offset, "" if same else "the index moved since the first page: rows may repeat or be missing"

@@ -12,6 +12,7 @@ from flows import settings as settings_module
 from flows import urls
 from flows.errors import ConfigError, GitstrataError
 from flows.settings import Jwt, Settings
+from flows.wording import counted
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection, Database
@@ -57,25 +58,15 @@ def shown(findings: Sequence[Finding]) -> Iterator[str]:
         if finding.fix:
             yield f"        -> {finding.fix}"
     failed = sum(finding.state == "failed" for finding in findings)
-    yield f"{failed} problem{'' if failed == 1 else 's'}" if failed else "all is well"
+    yield counted(failed, "problem") if failed else "all is well"
 
 
 def _settings(settings: Settings) -> Iterator[Finding]:
-    if settings.home.exists() and not _is_writable(settings.home):
+    if refusal := settings.refusal():
         fix = "change its owner, or choose another folder with GITSTRATA_HOME"
-        yield Finding("home", "failed", f"{settings.home} cannot be written", fix)
+        yield Finding("home", "failed", f"{settings.home} cannot be written: {refusal}", fix)
     else:
         yield Finding("home", "ok", str(settings.home))
-
-
-def _is_writable(folder: Path) -> bool:
-    import tempfile
-
-    try:
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
 
 
 # --- the database --------------------------------------------------------------------------------------------------
@@ -133,24 +124,33 @@ def _index(connection: Connection, database: Database) -> Iterator[Finding]:
 
     found = health.health(connection)
     if not found.branches or found.published_at is None:
-        yield Finding(
-            "index", "failed", "empty", "run gitstrata index in a checkout, or gitstrata sync --config repos.d"
-        )
+        fix = "run gitstrata index in a checkout, or gitstrata sync --config repos.d"
+        yield Finding("index", "note", "empty: nothing is indexed yet", fix)
     else:
         age = datetime.now(UTC) - found.published_at
         state = "note" if age.days >= OLD_DAYS else "ok"
-        detail = f"{found.branches} branches, {found.chunks} chunks, newest publish {_ago(age.total_seconds())} ago"
+        size = f"{counted(found.branches, 'branch', 'branches')}, {counted(found.chunks, 'chunk')}"
+        detail = f"{size}, newest publish {_ago(age.total_seconds())} ago"
         yield Finding("index", state, detail, "does CI call gitstrata sync?" if state == "note" else "")
     if found.behind:
-        yield Finding("freshness", "note", f"{found.behind} branches are behind their head", "run gitstrata sync --all")
+        yield Finding(
+            "freshness",
+            "note",
+            f"{counted(found.behind, 'branch is', 'branches are')} behind the head",
+            "run gitstrata sync --all",
+        )
     failed = [f"{info.repo} {info.name}" for info in read.branches(connection, "", "*") if info.last_failed]
-    failed += [f"{run.repo} {run.branch}" for run in runs.unpublished(connection) if run.outcome == "failed"]
+    failed += [
+        f"{run.repo} {run.branch}".removesuffix(" *") for run in runs.unpublished(connection) if run.outcome == "failed"
+    ]
     if failed:
         named = ", ".join(failed[:MAX_NAMED]) + (f" and {len(failed) - MAX_NAMED} more" if failed[MAX_NAMED:] else "")
         fix = "gitstrata status --repo NAME says why; run gitstrata sync NAME again"
         yield Finding("runs", "failed", f"the last run failed for {named}", fix)
     if found.failed_files:
-        yield Finding("files", "note", f"{found.failed_files} files could not be cut", "the next run tries again")
+        yield Finding(
+            "files", "note", f"{counted(found.failed_files, 'file')} could not be cut", "the next run tries again"
+        )
 
 
 def _ago(seconds: float) -> str:
@@ -181,7 +181,7 @@ def _tokens(path: Path) -> Iterator[Finding]:
         for token in known
         if token.is_valid(now) and token.expires and (token.expires - now).days < SOON_DAYS
     ]
-    yield Finding("tokens", "ok", f"{len(known) - len(expired)} valid tokens in {path}")
+    yield Finding("tokens", "ok", f"{counted(len(known) - len(expired), 'valid token')} in {path}")
     if expired or soon:
         said = "; ".join(
             f"{word}: {', '.join(names[:MAX_NAMED])}"
@@ -223,7 +223,7 @@ def _repository_files(folder: Path) -> Iterator[Finding]:
     except GitstrataError as error:
         yield Finding("repos.d", "failed", _one_line(error))
         return
-    yield Finding("repos.d", "ok", f"{len(loaded.repos)} repositories in {folder}")
+    yield Finding("repos.d", "ok", f"{counted(len(loaded.repos), 'repository', 'repositories')} in {folder}")
 
 
 def _one_line(error: GitstrataError) -> str:

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from flows.errors import DatabaseError, EmbedderError, SchemaMismatch, Unreachable, UsageError
+from flows.errors import DatabaseError, EmbedderError, GitstrataError, Unreachable, UsageError
 from flows.settings import Settings
 from mcp_tools import access
 from mcp_tools.access import Access
 from mcp_tools.outage import Outage
 from mcp_tools.seen import Seen
+from mcp_tools.surface import argument
 
 if TYPE_CHECKING:
     import psycopg_pool
@@ -83,7 +84,7 @@ class Index:
 
     def warm(self) -> None:
         """Connect and load the model now, quietly: whoever asks later gets the error."""
-        with access.granted(access.OWNER), contextlib.suppress(DatabaseError, SchemaMismatch), self.search("warm up"):
+        with access.granted(access.OWNER), contextlib.suppress(GitstrataError), self.search("warm up"):
             pass
 
     @contextlib.contextmanager
@@ -130,7 +131,8 @@ class Index:
             yield
         except psycopg.errors.QueryCanceled as error:
             raise DatabaseError(
-                f"the query took longer than {STATEMENT_SECONDS} s: narrow it by repo, paths or languages"
+                f"the query took longer than {STATEMENT_SECONDS} s: narrow it by {argument('repo')}, "
+                f"{argument('paths')} or {argument('languages')}"
             ) from error
         except (psycopg.DataError, UnicodeEncodeError) as error:
             raise UsageError(f"an argument cannot be looked up: {_first_line(error)}") from error

@@ -14,6 +14,7 @@ import re2
 from flows.errors import UsageError
 from flows.store.trigrams import Need
 from mcp_tools import required
+from mcp_tools.surface import argument
 
 MAX_PATTERN = 2_000  # characters
 MAX_MEMORY = 32 << 20  # bytes of a compiled pattern and its automata
@@ -93,7 +94,7 @@ def _check(pattern: str, multiline: bool) -> None:
     if "\n" in pattern and not multiline:
         raise UsageError(
             f"the pattern holds a line end at character {pattern.index(chr(10)) + 1}, and lines are searched one by"
-            " one: set multiline, or search for one of its lines"
+            f" one: set {argument('multiline')}, or search for one of its lines"
         )
 
 
@@ -125,7 +126,8 @@ def _said(error: re2.error, pattern: str) -> str:
         "; RE2 has neither look-around nor back-references" if what.startswith(("invalid perl", "invalid esc")) else ""
     )
     shown = f", {fragment[:40]!r}" if fragment and fragment != pattern else ""
-    return f"the pattern is no regular expression{place}: {what}{shown}{hint}. Set literal to search for it as it is"
+    said = f"the pattern is no regular expression{place}: {what}{shown}{hint}"
+    return f"{said}. Set {argument('literal')} to search for it as it is"
 
 
 def _unclosed(pattern: str) -> int:

@@ -125,6 +125,8 @@ def _field(result: object, *names: str) -> Any:
 
 
 def _rows(result: object) -> int:
+    if _field(result, "is_error", "isError"):
+        return 0
     content = _field(result, "structured_content", "structuredContent")
     if not isinstance(content, dict):
         return 0

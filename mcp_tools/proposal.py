@@ -8,6 +8,7 @@ from typing import Any
 
 from flows.proposal import Proposal, Totals, totals
 from flows.report import Report, Share
+from flows.wording import counted
 from mcp_tools.summary import code, printable
 
 MARKER = "<!-- gitstrata plan -->"  # the first line: a job finds its comment by it and updates it in place
@@ -28,7 +29,7 @@ def text(proposal: Proposal) -> str:
     for what in ("added", "changed", "removed"):
         if names := getattr(proposal, what):
             lines.append(f"  {what:8} {', '.join(names)}")
-    lines.append(f"  unchanged {len(proposal.unchanged)} repositories")
+    lines.append(f"  unchanged {counted(len(proposal.unchanged), 'repository', 'repositories')}")
     for report in proposal.reports:
         lines += _lines(report)
     lines += ["in all", *(f"  {name:8} {value}" for name, value in _sums(totals(proposal.reports)))]
@@ -49,14 +50,17 @@ def _lines(report: Report) -> list[str]:
             f" {report.chunks.removed} removed"
         )
         lines.append(f"  vectors  {report.vectors.computed} to compute, {report.vectors.reused} reused")
-        shown = (f"{name} {share.files} files {share.chunks} chunks" for name, share in _languages(report))
+        shown = (
+            f"{name} {counted(share.files, 'file')} {counted(share.chunks, 'chunk')}"
+            for name, share in _languages(report)
+        )
         lines.append(f"  language {', '.join(shown) or 'none'}")
         if report.forecast.largest:
             largest = (f"{path} {_size(size)}" for path, size in report.forecast.largest.items())
             lines.append(f"  largest  {', '.join(largest)}")
         lines.append(f"  Postgres about {_size(report.forecast.bytes)}, about {report.forecast.seconds:.0f} s")
     elif report.files.removed:
-        lines.append(f"  removed  {report.files.removed} files, {report.chunks.removed} chunks")
+        lines.append(f"  removed  {counted(report.files.removed, 'file')}, {counted(report.chunks.removed, 'chunk')}")
     lines += [f"  note     {note}" for note in report.notes]
     return lines + [f"  failed   {error}" for error in report.errors]
 

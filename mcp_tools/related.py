@@ -9,6 +9,7 @@ from flows.store.read import Hit, Place
 from mcp_tools import chunks, code_search, rank, render, rules, scope
 from mcp_tools.index import Index
 from mcp_tools.results import SearchResult
+from mcp_tools.surface import argument
 
 WORDS = 12  # of the chunk, the rarest; more find what shares its boilerplate
 
@@ -22,7 +23,7 @@ def find_related(index: Index, source_id: str, *, limit: int = 10, repo: str = "
         UsageError: no such chunk, or one in several repositories; or a bad limit.
     """
     if not 1 <= limit <= code_search.MAX_LIMIT:
-        raise UsageError(f"limit is {limit}: use 1 to {code_search.MAX_LIMIT}")
+        raise UsageError(f"{argument('limit')} is {limit}: use 1 to {code_search.MAX_LIMIT}")
     with index.snapshot() as connection:
         where = scope.resolve(connection, repo=repo, project=project)
         model = active_model(connection)
@@ -46,7 +47,7 @@ def find_related(index: Index, source_id: str, *, limit: int = 10, repo: str = "
         total=len(rows),
         freshness=render.freshness([where.branch(row.hit.branch_id) for row in page[: len(rows)]] or where.branches),
         next_cursor="",
-        note="" if rows else "nothing resembles it here: leave repo out to look everywhere",
+        note="" if rows else f"nothing resembles it here: leave {argument('repo')} out to look everywhere",
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from flows.store import candidates, runs
 from flows.store.read import BranchInfo
 from flows.store.runs import Run
+from flows.wording import counted
 from mcp_tools import access
 from mcp_tools.results import (
     BranchStatus,
@@ -17,10 +18,12 @@ from mcp_tools.results import (
     CodeResult,
     CodeRow,
     Row,
+    RunInfo,
     SearchResult,
     StatusResult,
     WhoResult,
 )
+from mcp_tools.surface import argument, tool
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
@@ -41,7 +44,7 @@ def nothing_yet(connection: Connection, repo: str) -> str:
         return warming_up(unpublished)
     if unpublished:
         names = _listed(sorted({run.repo for run in unpublished}))
-        return f"No commit of {names} is published yet: the last run failed, index_status says why."
+        return f"No commit of {names} is published yet: the last run failed, {tool('index_status')} says why."
     if repo:
         return f"No commit of {repo} is published yet, and no run is at work: its first sync brings one."
     who = access.current()
@@ -86,8 +89,12 @@ def freshness(branches: Sequence[BranchInfo]) -> str:
     unique = list({info.branch_id: info for info in branches}.values())
     if not unique:
         return ""
-    more = f"; and {len(unique) - MAX_BRANCHES} more, see index_status" if len(unique) > MAX_BRANCHES else ""
+    more = f"; and {len(unique) - MAX_BRANCHES} more, {_see()}" if len(unique) > MAX_BRANCHES else ""
     return "; ".join(_fresh(info) for info in unique[:MAX_BRANCHES]) + more
+
+
+def _see() -> str:
+    return f"see {tool('index_status')}"
 
 
 def _fresh(info: BranchInfo) -> str:
@@ -95,7 +102,7 @@ def _fresh(info: BranchInfo) -> str:
     state = "current" if info.head_sha == info.commit_sha else behind
     return (
         f"{info.repo}@{info.commit_sha[:7]} ({info.name}), committed {info.committed_at.astimezone(UTC):%Y-%m-%d}, "
-        f"{state} as of {clock(info.head_seen_at)}{', last run failed, see index_status' if info.last_failed else ''}"
+        f"{state} as of {clock(info.head_seen_at)}{f', last run failed, {_see()}' if info.last_failed else ''}"
     )
 
 
@@ -116,8 +123,9 @@ def nothing(connection: Connection, where: Scope) -> str:
         return f"{searched}: the commit has no file that may be indexed."
     if candidates.count_files(connection, where.filters) == 0:
         if where.filters.narrow:
-            return f"The filters leave no file of {searched}: check paths and languages, or leave them out."
-        return f"{searched}: every file was skipped; index_status lists the reasons."
+            narrowing = f"{argument('paths')} and {argument('languages')}"
+            return f"The filters leave no file of {searched}: check {narrowing}, or leave them out."
+        return f"{searched}: every file was skipped; {tool('index_status')} lists the reasons."
     missing = "" if where.repo else warming_up(runs.unpublished(connection))
     return " ".join(filter(None, [f"No match in {searched}: try other words, or fewer filters.", missing]))
 
@@ -133,7 +141,7 @@ def search_text(answer: SearchResult) -> str:
     if answer.note:
         lines.append(answer.note)
     if answer.next_cursor:
-        lines.append(f"next_cursor {answer.next_cursor}")
+        lines.append(f"{argument('next_cursor')} {answer.next_cursor}")
     return clip("\n".join(lines))
 
 
@@ -175,9 +183,10 @@ def _fitting(rows: Sequence[R], text: Callable[[int, R], str], left: int) -> lis
 
 def not_searched(reasons: dict[str, int]) -> str:
     """Say which files in scope have no text to search."""
-    count = sum(reasons.values())
-    files = "1 file" if count == 1 else f"{count} files"
-    return f"not searched: {files} ({_counts(reasons)}); an empty pattern with paths lists them" if count else ""
+    if not reasons:
+        return ""
+    listing = f"an empty pattern with {argument('paths')} lists them"
+    return f"not searched: {counted(sum(reasons.values()), 'file')} ({_counts(reasons)}); {listing}"
 
 
 def code_text(answer: CodeResult) -> str:
@@ -190,7 +199,7 @@ def code_text(answer: CodeResult) -> str:
     if answer.note:
         lines.append(answer.note)
     if answer.next_cursor:
-        lines.append(f"next_cursor {answer.next_cursor}")
+        lines.append(f"{argument('next_cursor')} {answer.next_cursor}")
     return clip("\n".join(lines))
 
 
@@ -244,23 +253,32 @@ def status_text(answer: StatusResult) -> str:
 
 def _branch_lines(branch: BranchStatus) -> list[str]:
     chunks = ", ".join(f"{count} {level}" for level, count in branch.chunks.items())
-    lines = [
-        f"{branch.repo} ({branch.branch}): {branch.state}, commit {branch.commit[:12] or 'none'} of "
-        f"{branch.committed_at}, indexed {branch.indexed_at}, head {branch.head[:12] or 'unknown'} seen "
-        f"{branch.head_seen_at}",
-        f"  {branch.files} files ({_counts(branch.languages)}); chunks: {chunks or 'none'}; history {branch.history}",
-    ]
+    head = f", head {branch.head[:12]} seen {branch.head_seen_at}" if branch.head else ""
+    name = f"{branch.repo} ({branch.branch})" if branch.branch != "*" else branch.repo  # fetched no branch yet
+    if branch.commit:
+        files = counted(branch.files, "file")
+        lines = [
+            f"{name}: {branch.state}, commit {branch.commit[:12]} of {branch.committed_at}, "
+            f"indexed {branch.indexed_at}{head or ', head unknown'}",
+            f"  {files} ({_counts(branch.languages)}); chunks: {chunks or 'none'}; history {branch.history}",
+        ]
+    else:
+        lines = [f"{name}: {branch.state}, never indexed{head}"]
     if branch.skipped:
         lines.append(f"  not indexed: {_counts(branch.skipped)}")
     if branch.note:
         lines.append(f"  {branch.note}")
-    for run in branch.last_run:
-        lines.append(
-            f"  last run {run.started_at}: {run.outcome} in {run.seconds:g} s; files +{run.files_new} "
-            f"-{run.files_removed}; chunks +{run.chunks_added} -{run.chunks_removed}; vectors {run.vectors_computed} "
-            f"computed, {run.vectors_reused} reused" + (f"; error: {run.error}" if run.error else "")
-        )
-    return lines
+    return lines + [_run_line(run) for run in branch.last_run]
+
+
+def _run_line(run: RunInfo) -> str:
+    counts = (
+        f"; files +{run.files_new} -{run.files_removed}; chunks +{run.chunks_added} -{run.chunks_removed}; "
+        f"vectors {run.vectors_computed} computed, {run.vectors_reused} reused"
+    )
+    error = f"; error: {run.error}" if run.error else ""
+    did = "" if run.outcome == "failed" else counts
+    return f"  last run {run.started_at}: {run.outcome} in {run.seconds:g} s{did}{error}"
 
 
 def _counts(counts: dict[str, int]) -> str:

@@ -8,10 +8,12 @@ import json
 from flows.errors import UsageError
 from flows.store import repos as stored
 from flows.store.repos import Listed
+from flows.wording import counted
 from mcp_tools import render, scope
 from mcp_tools.cursor import Cursor
 from mcp_tools.index import Index
 from mcp_tools.results import RepoInfo, ReposResult
+from mcp_tools.surface import argument
 
 PAGE = 30
 MAX_LANGUAGES = 8
@@ -27,7 +29,7 @@ def list_repos(index: Index, *, name_contains: str = "", project: str = "", curs
     request = _digest(["list_repos", name_contains, project])
     given = Cursor.decode(cursor) if cursor else Cursor(0, request, "")
     if given.request != request:
-        raise UsageError("this cursor belongs to other filters: repeat them, or leave the cursor out")
+        raise UsageError("this cursor belongs to other filters: repeat them, or leave {argument('cursor')} out")
     with index.snapshot() as connection:
         if project:
             scope.resolve(connection, project=project)
@@ -75,11 +77,14 @@ def _info(item: Listed) -> RepoInfo:
 
 def as_text(answer: ReposResult) -> str:
     """Return the text form of list_repos' answer."""
-    lines = [f"{len(answer.result)} of {answer.total} repositories", *map(_line, answer.result)]
+    lines = [
+        f"{len(answer.result)} of {counted(answer.total, 'repository', 'repositories')}",
+        *map(_line, answer.result),
+    ]
     if answer.note:
         lines.append(answer.note)
     if answer.next_cursor:
-        lines.append(f"next_cursor {answer.next_cursor}")
+        lines.append(f"{argument('next_cursor')} {answer.next_cursor}")
     return render.clip("\n".join(lines))
 
 
@@ -90,6 +95,6 @@ def _line(info: RepoInfo) -> str:
         languages = ", ".join(f"{name} {count}" for name, count in info.languages.items()) or "no file indexed"
         head = (
             f"{info.repo} ({', '.join(info.branches)}): commit {info.commit[:12]} indexed {info.indexed_at}, "
-            f"{info.files} files, {info.chunks} chunks; {languages}"
+            f"{counted(info.files, 'file')}, {counted(info.chunks, 'chunk')}; {languages}"
         )
     return head + (f"; projects {', '.join(info.projects)}" if info.projects else "")

@@ -5,6 +5,7 @@ A wrong name is an error that lists the valid ones; a filter that is not set is 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import re
 from collections.abc import Iterable, Sequence
@@ -13,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from chunkers import languages as language_table
 from chunkers.chunk import Level
-from flows.errors import UsageError
+from flows.errors import DatabaseError, UsageError
 from flows.store import read, repos, runs
 from flows.store.read import BranchInfo, Filters
 from mcp_tools import render
+from mcp_tools.surface import argument
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
+    from mcp_tools.index import Index
 
 LEVELS = [level.value for level in Level]
 MAX_NAMES = 12  # listed in an error
@@ -92,21 +95,42 @@ def _explain_missing(connection: Connection, repo: str, branch: str) -> None:
     if branch:
         raise UsageError(f"unknown branch {branch!r}{of_repo}: {_choices(branch, names, 'none is indexed yet')}")
     if names:
-        raise UsageError(f"no default branch{of_repo} is indexed: say which in branch. {_choices('', names, '')}")
+        raise UsageError(
+            f"no default branch{of_repo} is indexed: say which in {argument('branch')}. {_choices('', names, '')}"
+        )
 
 
 def _members(connection: Connection, project: str, repo: str) -> list[str]:
     """Return the repositories of a project; raise if there is none, or ``repo`` is not one of them."""
     members = repos.matching(connection, "", project)
     if not members:
-        known = repos.projects(connection)
-        nearest = difflib.get_close_matches(project, known, 1, 0.6)
-        hint = f"did you mean {nearest[0]!r}? " if nearest else ""
-        there = f"There are {', '.join(known[:MAX_NAMES])}" if known else "no projects are configured; use repo instead"
-        raise UsageError(f"unknown project {project!r}: {hint}{there}")
+        none = f"no projects are configured; use {argument('repo')} instead"
+        raise UsageError(_unknown_project(project, repos.projects(connection), none))
     if repo and repo not in members:
         raise UsageError(f"{repo} is not in the project {project}: it has {', '.join(members[:MAX_NAMES])}")
     return members
+
+
+def _unknown_project(project: str, known: Sequence[str], none: str) -> str:
+    nearest = difflib.get_close_matches(project, known, 1, 0.6)
+    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    there = f"There are {', '.join(known[:MAX_NAMES])}" if known else none
+    return f"unknown project {project!r}: {hint}{there}"
+
+
+NO_PROJECT = "no projects are configured: publish repository files first, or leave --project out"
+
+
+def check_projects(index: Index, names: Sequence[str], none: str = "") -> None:
+    """Raise UsageError for a project that no repository is in; a database that is away says so to whoever asks.
+
+    ``none`` is what to say where there is no project at all; without it nothing is said there.
+    """
+    with contextlib.suppress(DatabaseError), index.snapshot() as connection:
+        known = repos.projects(connection)
+        for name in names:
+            if name not in known and (known or none):
+                raise UsageError(_unknown_project(name, known, none))
 
 
 def _choices(given: str, names: Sequence[str], none: str) -> str:
@@ -155,7 +179,7 @@ def path_patterns(paths: Iterable[str]) -> tuple[list[str], list[str], list[str]
             pattern = _anchored(glob, given)
             regex, _ = GitIgnoreSpecPattern.pattern_to_regex(pattern.replace("\\", "\\\\"))
         except ValueError as error:
-            raise UsageError(f"paths: {given!r} is no glob: {error}") from error
+            raise UsageError(f"{given!r} is no glob: {error}") from error
         text = regex.decode() if isinstance(regex, bytes) else str(regex)
         (exclude if negative else include).append(text.replace("(?P<ps_d>", "(?:"))
         if not negative:
@@ -177,7 +201,7 @@ def _anchored(glob: str, given: str) -> str:
     while glob.startswith("./"):
         glob = glob[2:]
     if ".." in glob.split("/"):
-        raise UsageError(f"paths: {given!r} leaves the repository; give a path or glob from its root")
+        raise UsageError(f"{given!r} leaves the repository; give a path or glob from its root")
     if glob in ("", ".", "/", "**", "/**"):
         return "**"
     body = glob.removesuffix("/**").rstrip("/")

@@ -18,6 +18,7 @@ from mcp_tools.index import STATEMENT_SECONDS, Index
 from mcp_tools.matching import Pattern
 from mcp_tools.results import CodeResult, CodeRow, Totals
 from mcp_tools.scope import Scope
+from mcp_tools.surface import argument
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
@@ -71,9 +72,11 @@ def search_code(
         UsageError: a bad pattern, limit or cursor, a name that is not indexed, or a search that took too long.
     """
     if not 1 <= limit <= MAX_LIMIT:
-        raise UsageError(f"limit is {limit}: use 1 to {MAX_LIMIT}, and cursor for more")
+        raise UsageError(f"{argument('limit')} is {limit}: use 1 to {MAX_LIMIT}, and {argument('cursor')} for more")
     if not pattern and not any(path.strip() for path in paths):
-        raise UsageError("the pattern is empty: give text or a regular expression, or paths to list files")
+        raise UsageError(
+            f"the pattern is empty: give text or a regular expression, or {argument('paths')} to list files"
+        )
     request = Request(pattern, literal, ignore_case, multiline)
     compiled = request.compile() if pattern else None
     with index.snapshot() as connection:
@@ -134,9 +137,13 @@ def _joined(notes: Sequence[str]) -> str:
 def _unfinished(candidates: Sequence[Candidate], files: int, complete: bool) -> str:
     searched = f"of {files} files that may match, the first {len(candidates)}" if complete else "only the first files"
     return (
-        f"at least so many: {searched} were searched (code first); narrow by repo, paths or languages, or give a "
-        "longer pattern, for exact totals"
+        f"at least so many: {searched} were searched (code first); narrow by {_narrower()}, or give a longer "
+        "pattern, for exact totals"
     )
+
+
+def _narrower() -> str:
+    return f"{argument('repo')}, {argument('paths')} or {argument('languages')}"
 
 
 def _candidates(connection: Connection, pattern: Pattern, where: Scope) -> tuple[list[Candidate], int]:
@@ -161,9 +168,7 @@ def _match(connection: Connection, pattern: Pattern, candidates: Sequence[Candid
                 batch = next(texts)
             by_blob[blob_id] = found.lines(pattern, batch[blob_id])
             if time.monotonic() > until:
-                raise UsageError(
-                    f"the search took longer than {STATEMENT_SECONDS} s: narrow it by repo, paths or languages"
-                )
+                raise UsageError(f"the search took longer than {STATEMENT_SECONDS} s: narrow it by {_narrower()}")
         lines, names = by_blob[blob_id]
         if lines:
             matched.append(Found(candidate, lines, names))

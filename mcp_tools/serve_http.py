@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -31,9 +32,10 @@ from starlette.routing import Mount, Route
 from starlette.types import ASGIApp
 from uvicorn.supervisors import Multiprocess
 
-from flows.errors import GitstrataError, UsageError
+from flows.errors import ConfigError, GitstrataError, UsageError
 from flows.settings import Settings
-from mcp_tools import access, guards, jwt_tokens, observe, render
+from flows.wording import counted
+from mcp_tools import access, guards, jwt_tokens, observe, render, scope
 from mcp_tools.index import CONNECTIONS, Index
 from mcp_tools.tokens import TokensFile
 
@@ -86,10 +88,13 @@ def serve(settings: Settings, options: Options) -> None:
     if options.workers < 1 or options.per_minute < 1:
         raise UsageError("--workers and --rate are 1 or more")
     if settings.tokens_file is not None:
-        TokensFile(settings.tokens_file)  # said here, once, instead of by every worker
+        _check_tokens(settings.tokens_file)  # said here, once, instead of by every worker
     if settings.jwt is not None:
         jwt_tokens.check(settings.jwt)
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format=_FORMAT)
+    if options.projects:
+        with Index(settings) as index:
+            scope.check_projects(index, options.projects, scope.NO_PROJECT)
     listener = _listen(options)
     if options.workers > 1:
         observe.share_counts()
@@ -123,6 +128,16 @@ def serve(settings: Settings, options: Options) -> None:
         listener.close()
         if options.workers > 1:
             observe.forget_counts()
+
+
+def _check_tokens(path: Path) -> None:
+    """Raise UsageError with one sentence if no server can start with this file."""
+    try:
+        TokensFile(path)
+    except ConfigError as error:
+        more = len(error.problems) - 1
+        others = f"; and {counted(more, 'more problem')}" if more else ""
+        raise UsageError(f"the tokens file is wrong: {error.problems[0]}{others}") from error
 
 
 def _listen(options: Options) -> socket.socket:
@@ -247,7 +262,7 @@ class _Probes:
 
         if self._tokens is not None:
             self._tokens.refresh()
-        tokens = {"tokens": (self._tokens.problem.partition(":")[0] if self._tokens else "") or "ok"}
+        tokens = {"tokens": (self._tokens.problem if self._tokens else "") or "ok"}
         if self._provider is not None:
             tokens["keys"] = _public(self._provider.keys.problem) or "ok"
         try:
@@ -256,7 +271,8 @@ class _Probes:
         except GitstrataError as error:
             return False, {"database": _public(str(error)), **tokens}
         age = (datetime.now(UTC) - found.published_at).total_seconds() if found.published_at else None
-        return found.branches > 0, {
+        is_lost = self._tokens is not None and self._tokens.is_lost
+        return found.branches > 0 and not is_lost, {
             "database": "ok",
             "index": "ok" if found.branches else "empty",
             "branches": found.branches,

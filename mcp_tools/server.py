@@ -360,6 +360,10 @@ def serve(settings: Settings, toolsets: Sequence[str] = DEFAULT_TOOLSETS, *, pro
         stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(name)s %(levelname)s %(message)s"
     )
     with Index(settings) as index:
+        if projects:
+            from mcp_tools import scope  # not at the top: a server is to list its tools within a second
+
+            scope.check_projects(index, projects, scope.NO_PROJECT)
         index.unnamed = access.local(projects)
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: _leave(index))

@@ -10,9 +10,11 @@ from flows.store import history, read, runs
 from flows.store.models import active_model, building_model
 from flows.store.read import BranchInfo
 from flows.store.runs import Run
+from flows.wording import counted
 from mcp_tools import render, scope
 from mcp_tools.index import Index
 from mcp_tools.results import BranchStatus, RunInfo, StatusResult
+from mcp_tools.surface import argument
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
@@ -40,8 +42,14 @@ def index_status(index: Index, *, repo: str = "") -> StatusResult:
     if nothing:
         return StatusResult(state="empty", model=model.name if model else "", branches=[], note=nothing)
     left = len(published) + len(others) - len(shown)
-    notes = [f"{left} more branches: name a repo to see them"] if left > 0 else []
-    notes += [f"the model {building.name} is being built: gitstrata model list says how far it is"] if building else []
+    notes = (
+        [f"{counted(left, 'more branch', 'more branches')}: name one in {argument('repo')} to see them"]
+        if left > 0
+        else []
+    )
+    notes += (
+        [f"the model {building.name} is being built: `gitstrata model list` says how far it is"] if building else []
+    )
     return StatusResult(
         state=next(state for state in _WORST if any(branch.state == state for branch in shown)),
         model=model.name if model else "",

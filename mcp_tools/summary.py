@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flows.wording import counted
+
 if TYPE_CHECKING:
     from flows.report import Report
 
@@ -23,11 +25,14 @@ def code(value: str) -> str:
 
 def summary(report: Report) -> str:
     """Return the lines that say what a run did."""
-    lines = [f"{report.repo} {report.branch}{f' at {report.commit[:12]}' if report.commit else ''}: {report.outcome}"]
-    if report.outcome not in ("failed", "superseded"):
+    branch = "" if report.branch == "*" else f" {report.branch}"  # the remote was not reached
+    lines = [f"{report.repo}{branch}{f' at {report.commit[:12]}' if report.commit else ''}: {report.outcome}"]
+    if report.outcome not in ("failed", "superseded", "ignored"):
         lines += _counts(report)
     if report.healed:
-        lines.append(f"  healed   {report.healed} broken cuts: rows were lost or wrong and were written anew")
+        lines.append(
+            f"  healed   {counted(report.healed, 'broken cut')}: rows were lost or wrong and were written anew"
+        )
     lines += [f"  note     {note}" for note in report.notes]
     return "\n".join(lines + [f"  failed   {error}" for error in report.errors])
 

@@ -120,7 +120,8 @@ def _explain(detail: Any) -> str:
     if detail["type"] == "value_error":
         return f"`{key}`: {detail['ctx']['error']}"
     if detail["type"] == "string_pattern_mismatch":
-        return f"`{key}` is not what it must be: sha256 is 64 hex digits, names and projects are letters, digits, . _ -"
+        allowed = "64 hex digits" if key == "sha256" else "letters, digits and . _ -, the first no sign"
+        return f"`{key}` is not what it must be: {allowed}"
     if detail["type"] == "extra_forbidden":
         return f"unknown key {show(key)}: the keys are {', '.join(_Row.model_fields)}"
     return f"`{key}`: {str(detail['msg']).lower()}"
@@ -136,7 +137,7 @@ class TokensFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.problem = ""  # why what is in the file does not count
+        self.problem = ""  # why what is in the file does not count, without the file's name: probes show it
         self._lock = threading.Lock()
         self._tokens: Sequence[Token] = read(path)
         self._seen = self._stamp()
@@ -149,6 +150,11 @@ class TokensFile:
             if hmac.compare_digest(known.sha256, digest):
                 found = known
         return found if found and len(token) <= LONGEST and found.is_valid(datetime.now(UTC)) else None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nobody can be let in, since the file is gone."""
+        return bool(self.problem) and not self._tokens
 
     def refresh(self) -> None:
         """Look at the file now."""
@@ -167,11 +173,11 @@ class TokensFile:
             self._tokens, self.problem = read(self.path), ""
             log.warning("tokens file read again: %d tokens", len(self._tokens))
         except ConfigError as error:
-            self.problem = f"the tokens file is wrong, the tokens before its change are still in force: {error}"
-            log.error(self.problem)
+            self.problem = "the tokens file is wrong, the tokens before its change are still in force"
+            log.error("%s: %s", self.problem, error)
         except UsageError as error:
-            self._tokens, self.problem = [], f"{error}: no token is valid"
-            log.error(self.problem)
+            self._tokens, self.problem = [], "the tokens file cannot be read, no token is valid"
+            log.error("%s: %s", self.problem, error)
         self._seen = stamp
 
     def _stamp(self) -> object:
@@ -184,14 +190,14 @@ class TokensFile:
         return (status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode, time.monotonic_ns() if fresh else 0)
 
 
-def new(name: str, projects: Sequence[str], expires: str) -> tuple[str, str]:
-    """Return a new token, and the row to add to the tokens file.
+def new(name: str, projects: Sequence[str], expires: str) -> tuple[str, dict[str, Any]]:
+    """Return a new token, and the fields of its row in the tokens file.
 
     Raises:
         UsageError: a bad name, project or expiry.
     """
     token = PREFIX + secrets.token_urlsafe(32)
-    row = {
+    row: dict[str, Any] = {
         "name": name,
         "sha256": hashlib.sha256(token.encode()).hexdigest(),
         "projects": list(projects),
@@ -201,9 +207,15 @@ def new(name: str, projects: Sequence[str], expires: str) -> tuple[str, str]:
         _Row.model_validate(row)
     except ValidationError as error:
         raise UsageError("; ".join(_explain(detail) for detail in error.errors())) from error
-    shown = ", ".join(f'"{project}"' if project == ALL_PROJECTS else project for project in projects)
-    lines = f"  - name: {name}\n    sha256: {row['sha256']}\n    projects: [{shown}]\n    expires: {row['expires']}\n"
-    return token, lines
+    return token, row
+
+
+def as_yaml(row: dict[str, Any]) -> str:
+    """Return a row as the tokens file has it."""
+    shown = ", ".join(f'"{project}"' if project == ALL_PROJECTS else project for project in row["projects"])
+    return "  - name: {name}\n    sha256: {sha256}\n    projects: [{shown}]\n    expires: {expires}\n".format(
+        **row, shown=shown
+    )
 
 
 def _until(expires: str) -> str:
@@ -211,4 +223,8 @@ def _until(expires: str) -> str:
     if found := _DURATION.fullmatch(expires):
         until = datetime.now(UTC) + timedelta(hours=int(found[1]) * _HOURS[found[2]])
         return until.strftime("%Y-%m-%d" if found[2] != "h" else "%Y-%m-%dT%H:%M:%SZ")
+    try:
+        parse_expiry(expires)
+    except ValueError as error:
+        raise UsageError(f"--expires {show(expires)}: write 90d, 12h, 4w, a day YYYY-MM-DD, or {NEVER}") from error
     return expires

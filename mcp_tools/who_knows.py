@@ -14,6 +14,7 @@ from mcp_tools.index import Index
 from mcp_tools.people import Expert, Past
 from mcp_tools.rank import Ranked
 from mcp_tools.results import Author, Evidence, WhoResult
+from mcp_tools.surface import argument, tool
 
 if TYPE_CHECKING:
     from flows.store.connect import Connection
@@ -38,10 +39,10 @@ def who_knows(index: Index, topic: str, *, limit: int = 5, repo: str = "", proje
     """
     topic = check_query(topic)
     if not 1 <= limit <= MAX_LIMIT:
-        raise UsageError(f"limit is {limit}: use 1 to {MAX_LIMIT}")
+        raise UsageError(f"{argument('limit')} is {limit}: use 1 to {MAX_LIMIT}")
     with index.search(topic) as search:
         connection, model = search.connection, search.model
-        where = _scope(connection, topic, repo, project)
+        where, unknown = _scope(connection, topic, repo, project)
         if model is None or not where.branches:
             return WhoResult(result=[], evidence=[], note=render.nothing_yet(connection, repo))
         rows = gather(search, model, where.filters, topic).ranked()[:ROWS]
@@ -50,7 +51,7 @@ def who_knows(index: Index, topic: str, *, limit: int = 5, repo: str = "", proje
         branches = [info for info in where.branches if any(row.hit.branch_id == info.branch_id for row in rows)]
         pasts = [_past(connection, info, rows) for info in branches]
         owned = [evidence for info in branches for evidence in _owners(connection, info, rows)]
-        note = " ".join(filter(None, [search.note, _coverage(connection, branches)]))
+        note = " ".join(filter(None, [unknown, search.note, _coverage(connection, branches)]))
     experts = people.rank([known for known in pasts if known.changes])[:limit]
     if not experts:
         note = f"Nobody is known to have changed the files that answer {render.one_line(topic, 80)!r}. {note}"
@@ -61,14 +62,19 @@ def who_knows(index: Index, topic: str, *, limit: int = 5, repo: str = "", proje
     )
 
 
-def _scope(connection: Connection, topic: str, repo: str, project: str) -> Scope:
-    """Return the default branches that are asked about; only what is below the path, if the topic is one."""
+def _scope(connection: Connection, topic: str, repo: str, project: str) -> tuple[Scope, str]:
+    """Return the default branches that are asked about; only what is below the path, if the topic is one.
+
+    A topic that looks like a path which is not there gets a note that says so.
+    """
     where = scope.resolve(connection, repo=repo, project=project)
     if "/" in topic and not any(char.isspace() or char in "*?[!" for char in topic) and ".." not in topic.split("/"):
         below = scope.resolve(connection, repo=repo, project=project, paths=[topic])
         if where.branches and candidates.count_files(connection, below.filters):
-            return below
-    return where
+            return below, ""
+        if where.branches and (topic.endswith("/") or "." in topic.rpartition("/")[2]):
+            return where, f"no file or folder {topic} in {render.names(where.branches)}: searched for its words."
+    return where, ""
 
 
 def _past(connection: Connection, info: BranchInfo, rows: Sequence[Ranked]) -> Past:
@@ -128,4 +134,4 @@ def _coverage(connection: Connection, branches: Sequence[BranchInfo]) -> str:
             text += f", up to {state.tip[:12]}; the published commit is {info.commit_sha[:12]}"
         said.append(text)
     more = len(branches) - len(said)
-    return "; ".join(said) + (f"; and of {more} more repositories, see index_status" if more > 0 else "")
+    return "; ".join(said) + (f"; and of {more} more repositories, see {tool('index_status')}" if more > 0 else "")

@@ -15,6 +15,7 @@ from flows import urls
 from flows.config import folder as files
 from flows.config.values import check_url
 from flows.errors import UsageError
+from flows.wording import counted
 
 if TYPE_CHECKING:
     from flows.newcomer import Seen
@@ -148,7 +149,7 @@ def first_file(wanted: Wanted, seen: Seen, *, has_schema: bool = False) -> str:
         lines += [f"  - {_scalar(glob)}" + (f"  # {why}" if why else "") for glob, why in [*asked, *dead]]
     if seen.large:
         lines.append("# Large folders, should one of them not be wanted:")
-        lines += [f"#   /{_plain(path)}  {f.files} files, {size_of(f.bytes)}" for path, f in seen.large]
+        lines += [f"#   /{_plain(path)}  {counted(f.files, 'file')}, {size_of(f.bytes)}" for path, f in seen.large]
     return "\n".join(lines) + "\n"
 
 

@@ -23,6 +23,7 @@ VARIABLE = r"[A-Z_][A-Z0-9_]*"
 SIZE = r"([0-9]+)(?:\.([0-9]{1,3}))? ?([kKmMgG]?i?[bB]?)"
 MIN_FILE, MAX_FILE = 1_000, 100_000_000
 _UNITS = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+_ALLOWED = "write letters, digits and . _ - in parts separated by /, none of which begins with -"
 _SCHEMES = "an https://, ssh:// or file:// URL, user@host:path or an absolute path"
 
 
@@ -51,10 +52,9 @@ def check_name(name: str) -> str:
     if not 1 <= len(name) <= 200:
         raise wrong("must have 1 to 200 characters")
     if ".." in name or name.startswith(".") or "." in name.split("/"):
-        raise wrong(f"{show(name)} must not begin with '.' or contain '..': write for example 'owner/project'")
+        raise wrong(f"{show(name)} begins with '.' or contains '..': {_ALLOWED}, for example {_as_name(name)!r}")
     if not re.fullmatch(NAME, name):
-        allowed = "letters, digits and . _ - in parts separated by /, none of which begins with -"
-        raise wrong(f"{show(name)} must be {allowed}: write for example {_as_name(name)!r}")
+        raise wrong(f"{show(name)} cannot name a repository: {_ALLOWED}, for example {_as_name(name)!r}")
     return name
 
 

@@ -320,7 +320,7 @@ class EndpointEmbedder:
             text = str(error.get("message", error) if isinstance(error, dict) else error)
         except (ValueError, AttributeError):
             text = response.reason_phrase
-        return self._clean(text)
+        return self._clean(text).removesuffix(".")
 
     def _clean(self, text: str) -> str:
         return " ".join((text.replace(self._key, "***") if self._key else text).split())[:200]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from flows.embed import Vectors, is_path
-from flows.errors import EmbedderError
+from flows.errors import EmbedderError, NoSuchModel
 
 MAX_DIMENSION = 4_000  # what halfvec of pgvector holds
 CODE_VERSION = 2
@@ -89,27 +89,31 @@ class TransformerEmbedder:
 
 
 def _load(name: str) -> Any:
+    if is_path(name):
+        _check_folder(Path(name).expanduser())  # before the library: it would not help there
     try:
         library = importlib.import_module("sentence_transformers")
         importlib.import_module("transformers.utils.logging").disable_progress_bar()
     except ImportError as error:
         raise EmbedderError(
-            f"model {name} needs sentence-transformers: run pip install 'gitstrata[transformers]'"
+            f"model {name} needs sentence-transformers: run pip install 'gitstrata[transformers]', or set `default`, "
+            "the shipped one"
         ) from error
     try:
-        return _from_folder(library, Path(name).expanduser()) if is_path(name) else _from_hub(library, name)
-    except EmbedderError:
-        raise
+        if is_path(name):
+            return library.SentenceTransformer(str(Path(name).expanduser()), local_files_only=True)
+        return _from_hub(library, name)
     except Exception as error:  # the loaders behind it raise whatever they like: network, JSON, missing code, torch
         raise EmbedderError(
             f"cannot load model {name}: {_one_line(error)}; give a folder, or a name that this machine can download"
         ) from error
 
 
-def _from_folder(library: Any, folder: Path) -> Any:
+def _check_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        raise NoSuchModel(f"{folder} is no folder: name one that holds a model")
     if not any((folder / file).is_file() for file in ("modules.json", "config.json")):
-        raise EmbedderError(f"no sentence-transformers model in {folder}: expected modules.json or config.json there")
-    return library.SentenceTransformer(str(folder), local_files_only=True)
+        raise NoSuchModel(f"no sentence-transformers model in {folder}: expected modules.json or config.json there")
 
 
 def _from_hub(library: Any, name: str) -> Any:

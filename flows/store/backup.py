@@ -11,6 +11,8 @@ from flows.errors import DatabaseError, UsageError
 from flows.settings import Settings
 from flows.store import connect, postgres_binaries
 
+_MAGIC = b"PGDMP"  # how a file in the custom format begins
+
 
 def dump(settings: Settings, file: Path) -> int:
     """Write everything in the database to ``file``, in the custom format of pg_dump, and return its bytes.
@@ -18,11 +20,12 @@ def dump(settings: Settings, file: Path) -> int:
     One snapshot, beside runs and searches. The file appears when it is whole.
 
     Raises:
-        DatabaseError: pg_dump is missing or failed. UsageError: the file is there already.
+        DatabaseError: pg_dump is missing or failed. UsageError: the file is there already, or cannot be written.
     """
     if file.exists():
         raise UsageError(f"{file} is there already: choose another name or remove it")
     partial = file.with_name(f".{file.name}.part")
+    _check_writable(file, partial)
     with connect.open_database(settings) as database:
         try:
             arguments = ["--format=custom", "--no-owner", "--no-acl", "--no-comments", "--file", str(partial)]
@@ -33,14 +36,24 @@ def dump(settings: Settings, file: Path) -> int:
     return file.stat().st_size
 
 
+def _check_writable(file: Path, partial: Path) -> None:
+    """Raise UsageError if nothing can be written there: pg_dump would say so in its own words, and late."""
+    try:
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"{file} cannot be written ({error.strerror or error}): name a file in another folder"
+        ) from error
+
+
 def restore(settings: Settings, file: Path) -> None:
     """Fill an empty database from ``file``, whole or not at all.
 
     Raises:
-        UsageError: there is no such file, or the database is not empty. DatabaseError: pg_restore is missing or failed.
+        UsageError: there is no such dump, or the database is not empty. DatabaseError: pg_restore is missing or failed.
     """
-    if not file.is_file():
-        raise UsageError(f"{file} is no file: name one that `gitstrata db dump` wrote")
+    _check_dump(file)
     with connect.open_server(settings) as database:
         with database.connect() as connection:
             if connection.execute("select to_regclass('repo')").fetchone() != (None,):
@@ -51,6 +64,18 @@ def restore(settings: Settings, file: Path) -> None:
         arguments = ["--no-owner", "--no-acl", "--no-comments", "--exit-on-error", "--single-transaction"]
         _run(settings, "pg_restore", database.conninfo, *arguments, str(file))
     connect.open_database(settings).close()  # is it a schema that this program knows?
+
+
+def _check_dump(file: Path) -> None:
+    """Raise UsageError if ``file`` does not begin as what pg_dump writes."""
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(len(_MAGIC))
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UsageError(f"{file} cannot be read ({why}): name a file that `gitstrata db dump` wrote") from error
+    if head != _MAGIC:
+        raise UsageError(f"{file} is no dump of a database: name a file that `gitstrata db dump` wrote")
 
 
 def _run(settings: Settings, program: str, conninfo: str, *arguments: str) -> None:
@@ -69,4 +94,5 @@ def _run(settings: Settings, program: str, conninfo: str, *arguments: str) -> No
         env=env,
     )
     if done.returncode:
-        raise DatabaseError(f"{program} failed: {postgres_binaries.last_line(done.stderr) or 'without a word'}")
+        said = postgres_binaries.last_line(done.stderr).removeprefix(f"{program}: error: ")
+        raise DatabaseError(f"{program} failed: {said or 'without a word'}")

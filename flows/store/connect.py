@@ -13,7 +13,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from flows.errors import DatabaseError, SchemaMismatch, Unreachable
+from flows.errors import DatabaseError, SchemaMismatch, Unreachable, UsageError
 from flows.settings import Settings
 
 if TYPE_CHECKING:
@@ -66,14 +66,22 @@ class Database:
 
 
 def connect(conninfo: str, **options: Any) -> Connection:
-    """Connect in autocommit mode; raises DatabaseError with the server's own words."""
+    """Connect in autocommit mode.
+
+    Raises:
+        UsageError: ``conninfo`` is no connection string.
+        DatabaseError: no connection, in the server's own words.
+    """
     parameters: dict[str, Any] = {"autocommit": True, "connect_timeout": 10, "application_name": "gitstrata"} | options
     try:
         return psycopg.connect(conninfo, prepare_threshold=None, **parameters)
     except psycopg.ProgrammingError as error:
-        raise DatabaseError("GITSTRATA_DSN is not a connection string: use postgresql://user@host/database") from error
+        raise UsageError("GITSTRATA_DSN is not a connection string: use postgresql://user@host/database") from error
     except psycopg.OperationalError as error:
-        raise Unreachable(f"cannot connect to {describe(conninfo)}: {_one_line(error)}") from error
+        said = _one_line(error).removeprefix("connection is bad: ")  # libpq refused the string, nobody was asked
+        if said.startswith("invalid "):
+            raise UsageError(f"GITSTRATA_DSN has an {said}: correct it") from error
+        raise Unreachable(f"cannot connect to {describe(conninfo)}: {said}") from error
 
 
 def copy_rows(

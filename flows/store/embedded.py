@@ -30,7 +30,8 @@ from typing import Self
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from flows.errors import DatabaseError
+from flows.errors import DatabaseError, UsageError
+from flows.settings import NOT_A_PLACE
 from flows.store import postgres_files as files
 from flows.store import postgres_process as process
 from flows.store.postgres_binaries import Account, find_binaries, first_closed, last_line, make_folders, server_account
@@ -327,7 +328,14 @@ class EmbeddedServer:
 
     def _make_directory(self) -> None:
         is_root = os.geteuid() == 0
-        make_folders(self.directory, 0o711 if is_root else 0o700)
+        try:
+            make_folders(self.directory, 0o711 if is_root else 0o700)
+        except OSError as error:
+            if error.errno not in NOT_A_PLACE:
+                raise
+            raise UsageError(
+                f"{self.directory} cannot be made: {error.strerror}; choose another folder with GITSTRATA_HOME"
+            ) from error
         if is_root and not self.directory.stat().st_mode & 0o001:
             self.directory.chmod(0o711)  # the server's user must get through; what matters inside is closed
 

@@ -116,11 +116,11 @@ def test_a_mistake_has_a_place_and_a_fix(tmp_path: Path, text: str, expected: st
 
 
 NAMES_AND_URLS = [
-    ("name: a b\nurl: /r", "1:7: `name` 'a b' must be letters, digits and . _ - in parts separated by /, none of whic"),
-    ("name: -a\nurl: /r", "1:7: `name` '-a' must be letters"),
-    ("name: a//b\nurl: /r", "1:7: `name` 'a//b' must be letters"),
-    ("name: ../a\nurl: /r", "1:7: `name` '../a' must not begin with '.' or contain '..'"),
-    ("name: .a\nurl: /r", "1:7: `name` '.a' must not begin with '.'"),
+    ("name: a b\nurl: /r", "1:7: `name` 'a b' cannot name a repository: write letters, digits and . _ - in parts"),
+    ("name: -a\nurl: /r", "1:7: `name` '-a' cannot name a repository: write letters"),
+    ("name: a//b\nurl: /r", "1:7: `name` 'a//b' cannot name a repository: write letters"),
+    ("name: ../a\nurl: /r", "1:7: `name` '../a' begins with '.' or contains '..': write letters, digits"),
+    ("name: .a\nurl: /r", "1:7: `name` '.a' begins with '.' or contains"),
     ("name: ''\nurl: /r", "1:7: `name` must have 1 to 200 characters"),
     (f"name: {'x' * 201}\nurl: /r", "1:7: `name` must have 1 to 200 characters"),
     ("name: 12\nurl: /r", "1:7: `name` must be text, not the number 12: put it in quotes, '12'"),

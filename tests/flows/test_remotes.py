@@ -164,7 +164,11 @@ def test_a_partial_clone_says_what_it_is(repo: Repo, tmp_path: Path) -> None:
         ":hunter2@example.org",
         "https://user:hunter2",
         "https://user:hunter2/x",
-        "https://example.org/x#hunter2",
+        "https://user:hun ter2@example.org/a@b",
+        "https://user:a/p@ss@example.org/x and git@example.org:y",
+        "https://example.org/x?a=1&access_token=hunter2#b",
+        "https://example.org/x#access_token=hunter2",
+        "postgresql://me:hunter2@host/db",
     ],
 )
 def test_no_part_of_a_password_is_shown(url: str) -> None:
@@ -176,6 +180,42 @@ def test_no_part_of_a_password_is_shown(url: str) -> None:
         assert part not in shown
 
 
+@pytest.mark.parametrize(
+    ("stderr", "reason"),
+    [
+        (
+            "fatal: '/x' does not appear to be a git repository\nfatal: Could not read from remote repository.\n\n"
+            "Please make sure you have the correct access rights\nand the repository exists.\n",
+            "'/x' does not appear to be a git repository",
+        ),
+        (
+            "Warning: Permanently added 'h' to the list of known hosts.\ngit@h: Permission denied (publickey).\r\n"
+            "fatal: Could not read from remote repository.\n\nPlease make sure you have the correct access rights\n",
+            "git@h: Permission denied (publickey)",
+        ),
+        (
+            "remote: Counting objects: 10% (1/10)\rremote: Counting objects: 20% (2/10)\nerror: RPC failed; curl 56\n"
+            "fetch-pack: unexpected disconnect\nfatal: early EOF\nfatal: fetch-pack: invalid index-pack output\n",
+            "RPC failed; curl 56",
+        ),
+        (
+            "remote: Repository not found.\nfatal: repository 'https://u:p@h/x/' not found\n",
+            "repository 'https://***@h/x/' not found",
+        ),
+        ("fatal: the remote end hung up unexpectedly\n", "the remote end hung up unexpectedly"),
+        ("", "no message"),
+    ],
+)
+def test_the_reason_that_git_gives_is_kept(stderr: str, reason: str) -> None:
+    assert git.complaint(stderr) == reason
+
+
+def test_a_remote_that_is_not_there_is_said_in_gits_own_words(tmp_path: Path) -> None:
+    with pytest.raises(SourceError) as caught:
+        Remote((tmp_path / "away").as_uri()).head()
+    assert "does not appear to be a git repository. Check the URL, the network and your access" in str(caught.value)
+
+
 def test_a_token_without_a_place_of_its_own_is_not_shown_either() -> None:
     token = "ghp_" + "aB3" * 12
     for url in (f"https://{token}/team/app", f"{token}:x", f"https://example.org/{token}/app"):
@@ -184,10 +224,25 @@ def test_a_token_without_a_place_of_its_own_is_not_shown_either() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["https://example.org:8443/team/app", "git@example.org:team/app", "ssh://git:22/x", "repos.d/a.yaml:6:3: wrong"],
+    [
+        "https://example.org:8443/team/app",
+        "git@example.org:team/app",
+        "ssh://git:22/x",
+        "ssh://git@example.org/team/app",
+        "repos.d/a.yaml:6:3: wrong",
+        "use postgresql://user@host/database",
+        "https://host/v1#name&dimensions=512&query=search_query:%20",
+        "https://registry.example.org/@scope/package?page=2#readme: ask me@example.org",
+        "https://[::1]:8080/x and http://127.0.0.1:8765, too",
+    ],
 )
 def test_what_is_no_secret_is_shown(text: str) -> None:
     assert urls.redact(text) == text
+
+
+def test_what_stands_beside_a_secret_is_shown() -> None:
+    said = urls.redact("'postgresql://me:hunter2@host:5432/db?sslmode=require': no; see https://x:y@h/a?key=z&page=2.")
+    assert said == "'postgresql://me:***@host:5432/db?sslmode=require': no; see https://***@h/a?key=***&page=2."
 
 
 def test_a_branch_that_is_not_there_is_named_without_the_mirrors_folder(

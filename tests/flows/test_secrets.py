@@ -249,3 +249,25 @@ def test_a_text_that_another_repository_has_stored_is_masked_anew_by_whoever_rea
         assert connection.execute("select body like '%%*********%%' from blob").fetchall() == [(True,)]
     index(repo, name="all", rules=Rules(include_generated=True))
     assert "acme-000" not in dump(index)
+
+
+@pytest.mark.parametrize(
+    ("note", "masked"),
+    [
+        ("login with password=hunter2hunter2.", "login with password=***************"),
+        ("DB_PASSWORD: 'hunter2hunter2', then restart", "DB_PASSWORD: '**************', then restart"),
+        ("the api key is 8f3kd93kx", "the api key is *********"),
+        ("password=correcthorse", "password=************"),
+        ("set password=$DB_PASSWORD or token = get_token1()", None),
+        ("password=db_password, token=None, max_tokens=4096, token count: 128000", None),
+        ("the token: refresh it, since the secret is rotated weekly", None),
+        ("GITSTRATA_TOKENS_FILE=/etc/gitstrata/tokens1.yaml", None),
+    ],
+)
+def test_a_note_may_tell_a_password_in_prose(note: str, masked: str | None) -> None:
+    assert secrets.mask_note(note) == (note if masked is None else masked)
+    assert secrets.mask_note(secrets.mask_note(note)) == secrets.mask_note(note)
+
+
+def test_code_is_not_masked_as_notes_are() -> None:
+    assert secrets.mask("login(password=hunter2hunter2)") == ("login(password=hunter2hunter2)", 0)

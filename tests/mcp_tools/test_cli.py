@@ -122,22 +122,35 @@ def value(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["index", "{tmp}/nothing"], 1, "nothing"),
-        (["index", "{tmp}"], 1, "not in a git repository|no git repository"),
-        (["index", "{repo}", "--rev", "nope"], 1, "no branch, tag or commit 'nope'"),
-        (["index", "{repo}", "--rev", "--upload-pack=x"], 1, "no branch, tag or commit"),
+        (["index", "{tmp}/nothing"], 2, "nothing does not exist"),
+        (["index", "{tmp}"], 2, "not in a git repository|no git repository"),
+        (["index", "{repo}", "--rev", "nope"], 2, "no branch, tag or commit 'nope'"),
+        (["index", "{repo}", "--rev", "--upload-pack=x"], 2, "no branch, tag or commit"),
         (["index", "{empty}"], 1, "no commit"),
         (["index", "https://localhost:1/x"], 1, r"https://localhost:1/x cannot be fetched: .*Check the URL"),
         (["index", f"https://me:{SECRET}@localhost:1/x"], 1, "cannot be fetched"),
         (["index", f"https://{SECRET}@localhost:1/x"], 1, "cannot be fetched"),
         (["index", "ext::sh -c touch% {tmp}/pwned"], 2, "ext"),
-        (["index", "--upload-pack=touch {tmp}/pwned"], 2, "No such option"),
-        (["index", "--", "-upload-pack=x"], 1, "upload-pack=x"),
+        (["index", "--upload-pack=touch {tmp}/pwned"], 2, r"No such option.* See gitstrata index --help\n$"),
+        (["index", "--", "-upload-pack=x"], 2, "upload-pack=x"),
         (["search", "x", "--limit", "0"], 2, "limit is 0: use 1 to 50"),
         (["search", "x", "--limit", "many"], 2, "Invalid value for '--limit'"),
         (["search", "x", "--colour"], 2, "No such option"),
-        (["search"], 2, "Missing argument"),
-        (["serch", "x"], 2, "No such command 'serch'. Did you mean 'search'"),
+        (["search"], 2, "Missing argument.* See gitstrata search --help"),
+        (["db", "dump"], 2, "Missing argument.* See gitstrata db dump --help"),
+        (
+            ["db", "dump", "{tmp}/no/x"],
+            2,
+            r"no/x cannot be written \(No such file or directory\): name a file in another",
+        ),
+        (["db", "restore", "{tmp}/no"], 2, r"no cannot be read \(No such file or directory\): name a file that"),
+        (["db", "restore", "{repo}/a.py"], 2, "a.py is no dump of a database: name a file that"),
+        (["cases", "load", "{tmp}"], 2, "cannot be read: Is a directory"),
+        (["sync", "--all", "--summary", "{tmp}/no/x"], 2, "--summary .*no/x cannot be written: No such file"),
+        (["sync", "r", "--branch", "main", "--checkout", "{tmp}/no"], 2, "no does not exist: give the folder"),
+        (["model", "set", "{tmp}/no"], 2, "no is no folder: name one that holds a model"),
+        (["model", "set", "{tmp}"], 2, "no sentence-transformers model in"),
+        (["serch", "x"], 2, "No such command 'serch'. Did you mean 'search'.* See gitstrata --help"),
         (["search", ""], 2, "query is empty"),
         (["search", "x", "--repo", "nope"], 2, "unknown repo 'nope'"),
         (["search", "x", "--cursor", "nope"], 2, "cursor is not one of ours|The index is empty"),
@@ -176,9 +189,9 @@ def test_bad_input_is_one_line(
     [
         (f"host=127.0.0.1 port=1 dbname=x password={SECRET}", 1, "cannot connect to database x at 127.0.0.1:1"),
         (f"postgresql://me:{SECRET}@127.0.0.1:1/x", 1, "cannot connect to database x at 127.0.0.1:1"),
-        (f"not a dsn {SECRET}", 1, "GITSTRATA_DSN is not a connection string"),
-        (f"postgresql://me:{SECRET}@[::1/x", 1, "GITSTRATA_DSN is not a connection string"),
-        (f"nonsense=1 password={SECRET}", 1, "GITSTRATA_DSN is not a connection string"),
+        (f"not a dsn {SECRET}", 2, "GITSTRATA_DSN is not a connection string"),
+        (f"postgresql://me:{SECRET}@[::1/x", 2, "GITSTRATA_DSN is not a connection string"),
+        (f"nonsense=1 password={SECRET}", 2, "GITSTRATA_DSN is not a connection string"),
     ],
 )
 def test_a_database_out_of_reach_is_one_line(repo: Repo, tmp_path: Path, dsn: str, code: int, message: str) -> None:
@@ -187,6 +200,13 @@ def test_a_database_out_of_reach_is_one_line(repo: Repo, tmp_path: Path, dsn: st
         done = run(*arguments, GITSTRATA_DSN=dsn, GITSTRATA_HOME=str(tmp_path / "home"))
         check_refused(done, code, message)
         assert SECRET not in done.stderr
+
+
+def test_a_home_that_can_be_no_folder_is_a_wrong_setting(variables: dict[str, str], repo: Repo, tmp_path: Path) -> None:
+    repo.commit(a_py="a = 1\n")
+    (tmp_path / "file").touch()
+    away = variables | {"GITSTRATA_HOME": str(tmp_path / "file" / "home")}
+    check_refused(run("index", str(repo.path), **away), 2, "file/home.*or choose another folder with GITSTRATA_HOME")
 
 
 def test_a_database_without_pgvector_is_one_line(repo: Repo) -> None:
@@ -251,6 +271,29 @@ def test_a_partial_run_has_exit_code_1(variables: dict[str, str], repo: Repo) ->
     assert (done.returncode, json.loads(done.stdout)["outcome"]) == (1, "partial")
 
 
+def test_messages_have_the_words_of_the_command_line(served: Settings) -> None:
+    variables = {"GITSTRATA_DSN": served.dsn or ""}
+    check_refused(run("search", "x", "-n", "0", **variables), 2, "--limit is 0: use 1 to 50, and --cursor for more")
+    check_refused(run("grep", "(", **variables), 2, "Set --literal to search for it as it is")
+    check_refused(run("show", "a.py", "--max-chars", "0", **variables), 2, "--max-chars is 0: use 1 to 40000")
+    assert "\n--cursor " in run("search", "retry", "-n", "1", **variables).stdout
+    check_refused(run("serve", "--project", "nope", **variables), 2, "unknown project 'nope'")
+    check_refused(run("serve", "--http", "--port", "0", "--project", "nope", **variables), 2, "unknown project 'nope'")
+
+
+def test_every_command_that_prints_data_has_json(variables: dict[str, str], repo: Repo, tmp_path: Path) -> None:
+    repo.commit(a_py="a = 1\n")
+    assert value(run("index", str(repo.path), "--name", "r", "--json", **variables))["outcome"] == "done"
+    assert value(run("db", "upgrade", "--json", **variables))["schema"]
+    dumped = value(run("db", "dump", str(tmp_path / "x.dump"), "--json", **variables))
+    assert dumped == {"file": str(tmp_path / "x.dump"), "bytes": (tmp_path / "x.dump").stat().st_size}
+    assert value(run("purge", "r", "a.py", "--json", **variables))["history_forgotten"] is True
+    assert value(run("repos", "remove", "r", "--json", **variables)) == {"removed": "r", "configured_by": ""}
+    row = value(run("token", "new", "ci", "--projects", "pay,web", "--expires", "never", "--json"))["row"]
+    assert (row["name"], row["projects"], row["expires"]) == ("ci", ["pay", "web"], "never")
+    assert value(run("install-agent", "cursor", "--json"))["client"] == "cursor"
+
+
 # --- outputs -------------------------------------------------------------------------------------------------------
 
 
@@ -281,7 +324,7 @@ def test_help_names_every_command(tmp_path: Path) -> None:
 def test_a_name_with_bad_bytes_is_one_line(variables: dict[str, str]) -> None:
     check_refused(run("search", "x", "--repo", os.fsdecode(b"\xff"), **variables), 2, "surrogate")
     check_refused(
-        run("index", os.fsdecode(b"/\xff"), **variables), 1, "does not exist: give the folder of a git repository"
+        run("index", os.fsdecode(b"/\xff"), **variables), 2, "does not exist: give the folder of a git repository"
     )
 
 
@@ -320,9 +363,7 @@ def test_the_model_is_changed_and_back(variables: dict[str, str], checkout: Repo
     assert re.match(r"active   gitstrata-static-256: 256 dimensions, (\d+) of \1 vectors", done.stdout)
     assert f"run `gitstrata model set {small}` to change it" in done.stdout
     check_refused(run("model", "cancel", **variables), 2, "no model is being built: there is nothing to cancel")
-    check_refused(
-        run("model", "set", str(tmp_path / "none"), **variables), 1, "needs sentence-transformers|no sentence"
-    )
+    check_refused(run("model", "set", str(tmp_path / "none"), **variables), 2, "none is no folder")
 
 
 def test_an_index_without_a_model_begins_with_the_configured_one(variables: dict[str, str], checkout: Repo) -> None:

@@ -114,6 +114,18 @@ def test_widening(library: Index, name: str, level: str, anchor: str) -> None:
     assert answer.source_id == f"src/retry.py#{anchor}"
 
 
+@pytest.mark.parametrize(
+    ("name", "level", "note"),
+    [
+        ("RetryPolicy.wait", "class", ""),
+        ("unit", "class", "no class is around src/retry.py#unit: this is its file"),
+        ("RetryPolicy", "method", "src/retry.py#RetryPolicy is a class, wider than a method already"),
+    ],
+)
+def test_a_level_that_is_not_there_is_said(library: Index, name: str, level: str, note: str) -> None:
+    assert get_chunk(library, f"src/retry.py#{name}", level=level, **HTTP).note == note
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
 def test_context_is_beside_the_chunk_and_overlaps_nothing(library: Index, count: int) -> None:
     for name in ("src/retry.py#RetryPolicy.parse_retry_after", "long.py#L30", "src/retry.py#RetryPolicy"):

@@ -138,7 +138,7 @@ def test_a_new_repository_gets_a_file_that_says_what_is_in_it(folder: Folder, re
     assert "  - '/third_party/'  # 25 vendored files" in text
     (found,) = load(folder.path).repos
     assert (found.name, found.projects, found.rules.deny) == ("team/app", ("core",), ("*.md", "/third_party/"))
-    assert folder.run("repos", "check", "repos.d", "--deep").startswith("1 repositories")
+    assert folder.run("repos", "check", "repos.d", "--deep").startswith("1 repository: ")
 
 
 COMMENTED = """\
@@ -177,7 +177,7 @@ def test_comments_and_order_stay_when_a_file_is_edited(folder: Folder, remote: R
         (("https://user:secret@host/a/b",), "must not contain a user name, token or password"),
         (("http://host/a/b",), "is not encrypted"),
         (("{url}", "--project", "no spaces"), "'no spaces' must be 1 to 100 letters"),
-        (("{url}", "--name", "-x"), "`name` '-x' must be"),
+        (("{url}", "--name", "-x"), "`name` '-x' cannot name a repository"),
         (("{url}x",), "cannot be fetched"),
         (("{url}x", "--name", "taken"), "has the name taken for another URL"),
         (("/away", "--name", "taken"), "has the name taken for another URL"),

@@ -152,9 +152,11 @@ def test_a_changed_tokens_file_counts_at_once(team: Team) -> None:
 
 def test_the_log_says_who_and_how_long_but_not_what(team: Team, pay: Client) -> None:
     pay.call("code_search", query="a most private question")
+    pay.call("query_knowledge_base", query="")
     pay.call("made_up\nwho=root")
     lines = [line for line in team.log.read_text().splitlines() if "gitstrata.access" in line]
     assert re.search(r"who=pay tool=code_search outcome=ok ms=\d+ rows=\d+$", "\n".join(lines), re.M)
+    assert re.search(r"tool=query_knowledge_base outcome=error ms=\d+ rows=0$", "\n".join(lines), re.M)
     assert "private" not in team.log.read_text() and "gst_" not in team.log.read_text()
     assert any("who=pay tool=unknown outcome=" in line for line in lines)
     assert not any(line.startswith("who=root") for line in lines)
@@ -443,13 +445,34 @@ def test_a_wrong_tokens_file_says_where_and_what(tmp_path: Path, text: str, mess
         tokens.read(tmp_path / "tokens.yaml")
 
 
+def test_a_server_with_a_wrong_tokens_file_says_so_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "tokens.yaml").write_text("tokens:\n  - {name: a}")
+    with pytest.raises(
+        UsageError, match=r"^the tokens file is wrong: .*tokens.yaml:2:5: `sha256`: .*; and 2 more problems$"
+    ):
+        serve_http._check_tokens(tmp_path / "tokens.yaml")
+    with pytest.raises(UsageError, match=r"^the tokens file .*away.yaml cannot be read: No such file or directory$"):
+        serve_http._check_tokens(tmp_path / "away.yaml")
+
+
+def test_a_tokens_file_that_is_lost_lets_nobody_in(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.yaml"
+    token, row = tokens.new("ci", ["pay"], "never")
+    path.write_text("tokens:\n" + tokens.as_yaml(row))
+    known = tokens.TokensFile(path)
+    path.write_text("tokens: 3")
+    assert known.find(token) is not None and not known.is_lost and "still in force" in known.problem
+    path.unlink()
+    assert known.find(token) is None and known.is_lost and str(tmp_path) not in known.problem
+
+
 def test_a_new_token_works_with_the_row_that_is_printed(tmp_path: Path) -> None:
     token, row = tokens.new("ci", ["pay", "web"], "90d")
-    (tmp_path / "tokens.yaml").write_text("tokens:\n" + row)
+    (tmp_path / "tokens.yaml").write_text("tokens:\n" + tokens.as_yaml(row))
     found = tokens.TokensFile(tmp_path / "tokens.yaml").find(token)
     assert found is not None and found.access == Access("ci", ("pay", "web"))
     assert found.expires is not None and 89 < (found.expires - datetime.now(UTC)).days <= 91
-    assert token not in row
+    assert token not in tokens.as_yaml(row) and list(row) == ["name", "sha256", "projects", "expires"]
     for name, projects, expires in (("a b", ["x"], "1d"), ("a", [], "1d"), ("a", ["x"], "soon"), ("a", ["x y"], "1d")):
         with pytest.raises(UsageError):
             tokens.new(name, projects, expires)

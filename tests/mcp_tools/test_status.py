@@ -114,6 +114,7 @@ def test_a_first_run_that_failed_is_shown_beside_others(index: Indexer, reader: 
     assert (bad.state, bad.commit, bad.head, bad.files) == ("failed", "", commit, 0)
     answer = index_status(reader)
     assert [(b.repo, b.state) for b in answer.branches] == [("good", "ready"), ("bad", "failed")]
+    assert f"bad (main): failed, never indexed, head {commit[:12]} seen 20" in render.status_text(answer)
     assert answer.state == "failed"
 
 

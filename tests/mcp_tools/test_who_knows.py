@@ -90,6 +90,9 @@ def test_the_path_of_a_file_or_folder_is_a_topic(team: Team, index: Indexer, ask
     index(team.repo)
     assert names(who_knows(asked, "lib/retry.py")) == ["Ann Lee"]
     assert names(who_knows(asked, "app/")) == ["Bob Ray"]
+    for path in ("lib/nosuch.py", "nosuch/"):
+        assert who_knows(asked, path).note.startswith(f"no file or folder {path} in ")
+    assert "no file" not in who_knows(asked, "retry/backoff").note  # words
 
 
 def test_who_is_active_elsewhere_comes_last(team: Team, index: Indexer, asked: Index) -> None:

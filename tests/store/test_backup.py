@@ -63,7 +63,7 @@ def test_what_is_in_the_way_is_said(index: Indexer, repo: Repo, server: str, con
         backup.dump(config, file)
     with pytest.raises(UsageError, match="is not empty: restore into a new database"):
         backup.restore(config, file)
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="away cannot be read"):
         backup.restore(config, tmp_path / "away")
     target = empty(server, tmp_path, "broken")
     whole = file.read_bytes()

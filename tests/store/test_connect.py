@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 from yoyo.backends.core.postgresql import PostgresqlPsycopgBackend
 
 from flows import settings
-from flows.errors import DatabaseError, SchemaMismatch
+from flows.errors import GitstrataError, SchemaMismatch, UsageError
 from flows.store.connect import MIGRATIONS, connect, open_database, schema_version
 
 
@@ -131,10 +131,13 @@ def test_a_migration_with_an_earlier_number_may_come_later(
         ("postgresql://user:hunter2@localhost:1/x", "cannot connect to database x at localhost:1"),
         ("host=/nowhere dbname=x", "cannot connect to database x"),
         ("postgresql://user:hunter2@[broken", "GITSTRATA_DSN is not a connection string"),
+        ("host=127.0.0.1 port=99999 password=hunter2", 'GITSTRATA_DSN has an invalid port number: "99999": correct it'),
+        ("host=127.0.0.1 sslmode=nope password=hunter2", 'GITSTRATA_DSN has an invalid sslmode value: "nope"'),
     ],
 )
 def test_a_database_that_is_not_there_is_one_sentence_without_its_password(dsn: str, message: str) -> None:
-    with pytest.raises(DatabaseError) as caught:
+    with pytest.raises(GitstrataError) as caught:
         open_database(settings.load({"GITSTRATA_DSN": dsn}))
     assert message in str(caught.value)
+    assert isinstance(caught.value, UsageError) is message.startswith("GITSTRATA_DSN")
     assert "hunter2" not in str(caught.value) and "\n" not in str(caught.value)

@@ -19,7 +19,7 @@ from typing import LiteralString
 import psycopg
 import pytest
 
-from flows.errors import DatabaseError
+from flows.errors import DatabaseError, UsageError
 from flows.store import postgres_files as files
 from flows.store.embedded import EmbeddedServer
 from flows.store.postgres_binaries import Account, find_binaries, server_account
@@ -47,7 +47,7 @@ ORDINARY = """
 import os, sys
 from pathlib import Path
 import psycopg
-from flows.errors import DatabaseError
+from flows.errors import DatabaseError, UsageError
 from flows.store.embedded import EmbeddedServer
 uid, home = int(sys.argv[1]), Path(sys.argv[2])
 if os.geteuid() == 0:
@@ -60,8 +60,8 @@ try:
             print(connection.execute("SELECT current_setting('data_directory')").fetchone()[0])
         print(sorted({os.stat(server.directory / name).st_uid for name in ("data", "s", "log", "start.lock")}))
     print(server.status().running)
-except DatabaseError as error:
-    print("DatabaseError:", error)
+except (DatabaseError, UsageError) as error:
+    print(f"{type(error).__name__}:", error)
 """
 
 
@@ -408,13 +408,11 @@ def test_user_id_without_a_name(home: Path) -> None:
 def test_folder_that_cannot_be_used(home: Path) -> None:
     # Protects from: a traceback, or a message that does not name the folder and the way out.
     (home / "file").write_text("")
-    with pytest.raises(DatabaseError, match=r"file/pg: Not a directory .*: choose another folder with GITSTRATA_HOME"):
+    with pytest.raises(UsageError, match=r"file/pg cannot be made: Not a directory; choose another .* GITSTRATA_HOME"):
         EmbeddedServer(home / "file/pg").start()
     (home / "read-only").mkdir(mode=0o555)
     (line,) = ordinary(ORDINARY_USER, home / "read-only")
-    assert line.startswith(
-        f"DatabaseError: cannot use the database server in {home}/read-only/state/postgres: Permission"
-    )
+    assert line.startswith(f"UsageError: {home}/read-only/state/postgres cannot be made: Permission")
     assert line.endswith("choose another folder with GITSTRATA_HOME")
 
 
