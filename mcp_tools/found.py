@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flows.store import grep
-from flows.store.grep import Candidate, Defined, Lookup, Span
+from flows.store.grep import Candidate, Defined, Lookup, Piece, Span
 from mcp_tools import rules
 from mcp_tools.matching import Match, Pattern
 from mcp_tools.results import Line
@@ -52,14 +52,15 @@ class Group:
         return len(self.lines) * (1.0 if self.ord is not None else OUTSIDE)
 
 
-def lines(pattern: Pattern, body: bytes) -> tuple[list[int], frozenset[str]]:
+def lines(pattern: Pattern, pieces: Iterable[Piece]) -> tuple[list[int], frozenset[str]]:
     """Return the numbers of the lines that match, and the identifiers in what they matched first."""
     numbers: list[int] = []
     texts: set[bytes] = set()
-    for line, _, start, end in pattern.lines(body):
-        numbers.append(line)
-        if len(texts) < MAX_NAMES:
-            texts.add(body[start:end])
+    for first, body in pattern.searched(pieces):
+        for line, _, start, end in pattern.lines(body):
+            numbers.append(first + line - 1)
+            if len(texts) < MAX_NAMES:
+                texts.add(body[start:end])
     names = {name for text in texts for name in _IDENTIFIER.findall(text)}
     return numbers, frozenset(name.decode() for name in names)
 
@@ -144,18 +145,25 @@ def rank(groups: Iterable[Group]) -> list[Group]:
     return sorted(groups, key=order)
 
 
-def shown(pattern: Pattern, body: bytes, group: Group) -> list[Line]:
-    """Return the first matching lines of a group, long ones cut around the match."""
-    wanted = set(group.lines[:MAX_SHOWN])
+def wanted(group: Group) -> list[int]:
+    """Return the lines of a group that are shown: the first that match, else the definition."""
+    return group.lines[:MAX_SHOWN] or [group.definition]
+
+
+def shown(pattern: Pattern, pieces: Iterable[Piece], group: Group) -> list[Line]:
+    """Return the lines of a group that are shown, long ones cut around the match, from the pieces that hold them."""
+    if not group.lines:
+        first, body = max((piece for piece in pieces if piece.line <= group.definition), default=Piece(1, b""))
+        text = body.split(b"\n", group.definition - first + 1)[group.definition - first]
+        return [Line(line=group.definition, text=_around(text, Match(1, 0, 0, 0)))]
+    numbers = wanted(group)
     result: list[Line] = []
-    for match in pattern.lines(body) if wanted else ():
-        if match.line in wanted:
-            result.append(Line(line=match.line, text=_around(body, match)))
-            if len(result) == len(wanted):
-                break
-    if not wanted and group.definition:
-        text = body.split(b"\n", group.definition)[group.definition - 1]
-        result.append(Line(line=group.definition, text=_around(text, Match(1, 0, 0, 0))))
+    for first, body in pattern.searched(pieces):
+        for match in pattern.lines(body):
+            if first + match.line - 1 in numbers:
+                result.append(Line(line=first + match.line - 1, text=_around(body, match)))
+                if len(result) == len(numbers):
+                    return result
     return result
 
 

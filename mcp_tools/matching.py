@@ -6,18 +6,21 @@ RE2 takes time linear in the text for every pattern there is. Only LF ends a lin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import re2
 
 from flows.errors import UsageError
+from flows.store.grep import Piece
 from flows.store.trigrams import Need
 from mcp_tools import required
 
 MAX_PATTERN = 2_000  # characters
 MAX_MEMORY = 32 << 20  # bytes of a compiled pattern and its automata
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_ANY_CASE = re.compile(r"\(\?[msU-]*i")
+_OF_WHOLE_TEXTS = re.compile(r"\\[Az]|\(\?[imsU]*-")  # the ends of a text; ^ and $, which are them without the flag m
 _QUALIFIED = re.compile(r"[^\W\d]\w*(?:(?:\.|::|#|->)[^\W\d]\w*)+")
 
 
@@ -42,10 +45,13 @@ class Pattern:
         _check(pattern, multiline)
         if literal:
             text = re2.escape(pattern)
-            self.need: Need = required.bounded(required.literal(pattern))
+            self.need: Need = required.bounded(required.literal(pattern, any_case=ignore_case))
         else:
             _compile(pattern, pattern, ignore_case=ignore_case, multiline=multiline)
-            self.need, text = required.read(pattern), pattern
+            any_case = ignore_case or bool(_ANY_CASE.search(pattern))
+            self.need, text = required.read(pattern, any_case=any_case), pattern
+        # Whether it sees more of a text than one line: then it cannot be searched for in a part of the text.
+        self.is_whole = multiline or (not literal and bool(_OF_WHOLE_TEXTS.search(pattern)))
         self._regexp = _compile(f"(?m){text}", pattern, ignore_case=ignore_case, multiline=multiline)
         self.ignores_case = ignore_case
         self.plain = pattern if literal or not re.search(r"[\\^$.|?*+()\[\]{}]", pattern) else ""
@@ -60,6 +66,10 @@ class Pattern:
     def qualified(self) -> str:
         """The symbol that the pattern is the full name of, with dots: of ``Policy::wait``, ``Policy.wait``."""
         return re.sub(r"::|#|->", ".", self.written) if _QUALIFIED.fullmatch(self.written) else ""
+
+    def searched(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
+        """Return the pieces of a text as they are to be searched: one by one, or the whole that they make."""
+        return [Piece(1, b"".join(piece.body for piece in pieces))] if self.is_whole else pieces
 
     def lines(self, body: bytes) -> Iterator[Match]:
         """Yield the lines of a text in which a match begins, in their order, each with its first match."""

@@ -143,23 +143,20 @@ def _candidates(connection: Connection, pattern: Pattern, where: Scope) -> tuple
     of = language_table.of_category
     order = [(*of("data"), *of("other text")), of("docs")]
     first = grep.defining(connection, pattern.name) if pattern.name else []
-    return grep.candidates(connection, where.filters, pattern.need, order, first, BUDGET)
+    return grep.candidates(connection, where.filters, pattern.need, order, first, BUDGET, whole=pattern.is_whole)
 
 
 def _match(connection: Connection, pattern: Pattern, candidates: Sequence[Candidate]) -> tuple[list[Found], bool]:
     """Search texts in their order; return files that match, and whether all were searched."""
     until = time.monotonic() + STATEMENT_SECONDS
     by_blob: dict[int, tuple[list[int], frozenset[str]]] = {}
-    texts = grep.bodies(connection, [candidate.blob_id for candidate in candidates])
-    batch: dict[int, bytes] = {}
+    texts = grep.texts(connection, candidates)
     matched: list[Found] = []
     total = 0
     for candidate in candidates:
         blob_id = candidate.blob_id
         if blob_id not in by_blob:
-            if blob_id not in batch:
-                batch = next(texts)
-            by_blob[blob_id] = found.lines(pattern, batch[blob_id])
+            by_blob[blob_id] = found.lines(pattern, next(texts)[1])
             if time.monotonic() > until:
                 raise UsageError(
                     f"the search took longer than {STATEMENT_SECONDS} s: narrow it by repo, paths or languages"
@@ -180,26 +177,23 @@ def _lookups(connection: Connection, pattern: Pattern, where: Scope) -> list[Loo
 
 def _rows(connection: Connection, pattern: Pattern, where: Scope, page: Sequence[Group]) -> list[CodeRow]:
     chunks = grep.chunks(connection, [(group.cut_id, group.ord or 0) for group in page])
-    bodies = {
-        blob_id: body
-        for batch in grep.bodies(connection, [group.blob_id for group in page])
-        for blob_id, body in batch.items()
-    }
+    lines = [(group.blob_id, line) for group in page for line in found.wanted(group)]
+    pieces = grep.around(connection, lines, whole=pattern.is_whole)
     rows = []
     for group in page:
         chunk = chunks.get((group.cut_id, group.ord or 0)) or grep.Chunk(0, "file", "", 1, max(group.lines))
-        lines = found.shown(pattern, bodies[group.blob_id], group)
+        shown = found.shown(pattern, pieces[group.blob_id], group)
         rows.append(
             CodeRow(
                 source_id=render.source_id(group.path, chunk.anchor),
                 source="repo_code",
                 score=group.score,
-                snippet=render.one_line(chunk.signature) or (lines[0].text if lines else ""),
+                snippet=render.one_line(chunk.signature) or (shown[0].text if shown else ""),
                 url=render.url(group.path, chunk.start_line, chunk.end_line),
                 repo=where.branch(group.branch_id).repo,
                 level=scope.LEVELS[chunk.level],
                 language=group.language,
-                lines=lines,
+                lines=shown,
             )
         )
     return rows

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from flows import settings
 from flows.store import read
+from flows.store.pieces import TEXT
 from mcp_tools.index import Index
 from mcp_tools.search_code import search_code
 
@@ -50,7 +51,7 @@ def drawn(index: Index, repo: str) -> list[str]:
             "select distinct oid from file where branch_id = any(%s) and cut_id is not null order by 1", [branches]
         )]  # fmt: skip
         chosen = draw.sample(oids, min(len(oids), 4 * DRAWN))
-        bodies = connection.execute("select body from blob where oid = any(%s) order by oid", [chosen]).fetchall()
+        bodies = connection.execute(f"select {TEXT} from blob b where oid = any(%s) order by oid", [chosen]).fetchall()
     found = [names for (body,) in bodies if (names := sorted(set(_IDENTIFIER.findall(body))))]
     return [draw.choice(names) for names in found[:DRAWN]]
 

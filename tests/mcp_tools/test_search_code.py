@@ -15,6 +15,7 @@ from flows import settings
 from flows.errors import UsageError
 from flows.store.connect import Database
 from flows.store.grep import Budget
+from flows.store.pieces import TEXT
 from flows.store.trigrams import EXPRESSION
 from mcp_tools import found, render
 from mcp_tools import search_code as tool
@@ -321,7 +322,7 @@ def test_everything_of_a_hostile_repository_is_a_small_answer_with_exact_totals(
     index(make_hostile(tmp_path / "hostile"), name="hostile")
     with index.database.connect() as connection:
         bodies = [row[0] for row in connection.execute(
-            "select b.body from file f join blob b using (oid) where f.cut_id is not null")]  # fmt: skip
+            f"select {TEXT} from file f join blob b using (oid) where f.cut_id is not null")]  # fmt: skip
     lines = [line for body in bodies for line in body.removesuffix("\n").split("\n") if body]
     for pattern in (".*", "e"):
         answer = search_code(reader, pattern)
@@ -372,11 +373,11 @@ def test_beyond_the_budget_totals_are_lower_bounds_and_always_the_same(
 
 
 def test_the_database_answers_from_the_index(library: Index) -> None:
-    query = sql.SQL("explain select blob_id from blob where {} @> %(grams)s::text[]").format(EXPRESSION)
+    query = sql.SQL("explain select blob_id from piece where {} @> %(grams)s::text[]").format(EXPRESSION)
     with library.snapshot() as connection:
         connection.execute("set local enable_seqscan = off")
         plan = "\n".join(row[0] for row in connection.execute(query, {"grams": ["foo"]}))
-    assert "blob_trigram" in plan
+    assert "piece_trigram" in plan
 
 
 def test_a_search_that_takes_too_long_is_an_error(library: Index, monkeypatch: pytest.MonkeyPatch) -> None:
