@@ -66,8 +66,8 @@ def stored_cuts(connection: Connection, cut_ids: Sequence[int]) -> list[StoredCu
     ):
         symbols.setdefault(cut_id, []).append(tuple(rest))
     rows = connection.execute(
-        f"select k.cut_id, b.oid, k.language, k.fingerprint, {pieces.TEXT}, b.facts from cut k join blob b using (blob_id)"
-        " where k.cut_id = any(%s) order by 1",
+        f"select k.cut_id, b.oid, k.language, k.fingerprint, {pieces.TEXT}, b.facts"
+        " from cut k join blob b using (blob_id) where k.cut_id = any(%s) order by 1",
         [ids],
     )
     return [

@@ -305,12 +305,16 @@ def lookup(connection: Connection, filters: Filters, qualified: str, limit: int)
         order by s.name <> %(name)s, f.path, f.branch_id, s.ord limit %(limit)s
         """
     ).format(named=sql.SQL(_IS_NAMED), defines=sql.SQL(_DEFINES), where=where_file(filters))
-    given = parameters(filters) | _named(qualified.rpartition(".")[2]) | {
-        "name": qualified,
-        "tail": "." + qualified,
-        "length": len(qualified) + 1,
-        "limit": limit,
-    }
+    given = (
+        parameters(filters)
+        | _named(qualified.rpartition(".")[2])
+        | {
+            "name": qualified,
+            "tail": "." + qualified,
+            "length": len(qualified) + 1,
+            "limit": limit,
+        }
+    )
     return [Lookup(*row) for row in connection.execute(query, given)]
 
 

@@ -15,7 +15,7 @@ TEXT = "(select string_agg(p.body, '' order by p.line) from piece p where p.blob
 def cut(text: str) -> list[tuple[int, str]]:
     """Return the pieces of a text, each with the number of its first line; an empty text is one piece.
 
-    A line belongs to the piece in which it begins: piece k has the lines that begin in bytes k * SIZE to (k + 1) * SIZE.
+    A line belongs to the piece in which it begins: piece k has those that begin in bytes k * SIZE to (k + 1) * SIZE.
     """
     body = text.encode()
     result: list[tuple[int, str]] = []
@@ -42,11 +42,6 @@ def write(connection: Connection, texts: Mapping[int, str | None], kept: Mapping
     changed = {blob_id: text for blob_id, text in wanted.items() if stored.get(blob_id) != text}
     if old := [blob_id for blob_id in changed if blob_id in stored]:
         connection.execute("delete from piece where blob_id = any(%s)", [old])
-    new = [
-        (blob_id, line, piece)
-        for blob_id, text in changed.items()
-        if text is not None
-        for line, piece in cut(text)
-    ]
+    new = [(blob_id, line, piece) for blob_id, text in changed.items() if text is not None for line, piece in cut(text)]
     if new:
         copy_rows(connection, "piece", ["int8", "int4", "text"], new)

@@ -89,7 +89,9 @@ def test_p11_a_change_of_equal_size_within_the_same_second_is_seen(index: Indexe
     index(repo)
     repo.commit(a_py="VALUE = 2\n")
     assert index(repo).files.new == 1
-    assert rows(index.database, "select body from piece join blob using (blob_id) join file using (oid)") == [("VALUE = 2\n",)]
+    assert rows(index.database, "select body from piece join blob using (blob_id) join file using (oid)") == [
+        ("VALUE = 2\n",)
+    ]
 
 
 def test_p14_removing_one_of_three_identical_files_removes_one_location(index: Indexer, repo: Repo) -> None:

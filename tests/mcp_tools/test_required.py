@@ -159,10 +159,10 @@ def test_what_some_patterns_require() -> None:
     for pattern, need in cases[:-1]:
         assert Pattern(pattern).need == need, pattern
     either = Pattern("ab[cd]ef").need
-    assert either.met_by(grams("abcef")) and either.met_by(
-        grams("abdef")
-    )
+    assert either.met_by(grams("abcef")) and either.met_by(grams("abdef"))
     assert not either.met_by(grams("abxef"))
     words = [f"identifier_{n}" for n in range(40)]
     assert required.read("|".join(words), any_case=False).size == 40
-    assert required.read("|".join(f"w{n:03}" for n in range(400)), any_case=False) == NOTHING  # too much to ask a database for
+    assert (
+        required.read("|".join(f"w{n:03}" for n in range(400)), any_case=False) == NOTHING
+    )  # too much to ask a database for

@@ -13,6 +13,7 @@ from psycopg.conninfo import make_conninfo
 
 from flows import settings
 from flows.errors import UsageError
+from flows.store import pieces
 from flows.store.connect import Database
 from flows.store.grep import Budget
 from flows.store.pieces import TEXT
@@ -247,6 +248,50 @@ def test_multiline_matches_count_where_they_begin(texts: tuple[Index, Path]) -> 
     assert totals(answer)[:2] == (1, 1) and answer.result[0].lines[0].model_dump() == {"line": 1, "text": "alpha"}
     assert totals(search_code(index, "x != 0) { y++; }\n--flag", literal=True, multiline=True))[:2] == (1, 1)
     assert totals(search_code(index, r"alpha\n\nbeta"))[:2] == (0, 0)  # a line has no line end
+
+
+def test_a_text_in_many_pieces_is_searched_like_one(
+    index: Indexer, reader: Index, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "SIZE", 64)
+    functions = "".join(f"def f{n}():\n    return needle({n})\n\n" for n in range(40))
+    repo.commit(
+        a_py=f"{functions}last = 'Größe'\nneedle",
+        b_py="needle = 'größe'\n",
+        c_py=f"{functions.replace('needle', 'nothing')}class Deep:\n    def below(self):\n        return 1\n",
+    )
+    index(repo)
+    with index.database.connect() as connection:
+        assert connection.execute(
+            "select max(n) > 20 from (select count(*) n from piece group by blob_id) c"
+        ).fetchone() == (True,)
+    for pattern, arguments, expected in [
+        ("needle", {}, (42, 2)),
+        (r"needle\(1\d\)$", {}, (10, 1)),
+        ("^$", {}, (80, 2)),
+        (".*", {}, (246, 3)),
+        (r"\Adef f", {}, (2, 2)),
+        (r"\Aneedle", {}, (1, 1)),
+        (r"^needle\z", {}, (1, 1)),
+        (r"(?-m)^(def|needle)", {}, (3, 3)),
+        (r"needle\(3\)\n\ndef f4\(", {"multiline": True}, (1, 1)),
+        (r"f3\((.*\n)*.*Größe", {"multiline": True}, (1, 1)),
+        ("Größe", {}, (1, 1)),
+        ("GRÖSSE", {"ignore_case": True}, (0, 0)),
+        ("GRÖßE", {"ignore_case": True}, (2, 2)),
+        ("gr(ö|o)ße", {}, (1, 1)),
+    ]:
+        answer = search_code(reader, pattern, **arguments)  # type: ignore[arg-type]
+        assert (totals(answer)[:2], answer.totals.exact) == (expected, True), pattern
+    lines = [line.model_dump() for row in all_rows(reader, r"needle\((0|30)\)|^needle$") for line in row.lines]
+    assert sorted(lines, key=lambda line: line["line"]) == [
+        {"line": 2, "text": "return needle(0)"},
+        {"line": 92, "text": "return needle(30)"},
+        {"line": 122, "text": "needle"},
+    ]
+    assert [line.model_dump() for line in search_code(reader, "Deep.below").result[0].lines] == [
+        {"line": 122, "text": "def below(self):"}
+    ]
 
 
 def test_long_lines_are_cut_around_the_match(index: Indexer, reader: Index, repo: Repo) -> None:

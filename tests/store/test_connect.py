@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 from yoyo.backends.core.postgresql import PostgresqlPsycopgBackend
 
 from flows import settings
 from flows.errors import DatabaseError, SchemaMismatch
 from flows.store.connect import MIGRATIONS, connect, open_database, schema_version
-
-
-@pytest.fixture
-def dsn(server: str) -> Iterator[str]:
-    """A database without a schema."""
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute("create database bare")
-        yield make_conninfo(server, dbname="bare")
-        connection.execute("drop database bare with (force)")
 
 
 def test_a_migration_that_was_cut_off_is_done_again(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
