@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 import re2
 
@@ -24,13 +23,9 @@ _OF_WHOLE_TEXTS = re.compile(r"\\[Az]|\(\?[imsU]*-")  # the ends of a text; ^ an
 _QUALIFIED = re.compile(r"[^\W\d]\w*(?:(?:\.|::|#|->)[^\W\d]\w*)+")
 
 
-class Match(NamedTuple):
-    """The first match of a line: the line's number and first byte, and where the match stands."""
-
-    line: int
-    line_start: int
-    start: int
-    end: int
+# The first match of a line: the line's number and first byte, and where the match begins and ends. A plain tuple, since
+# there are hundreds of thousands of them in a search.
+Match = tuple[int, int, int, int]
 
 
 class Pattern:
@@ -83,7 +78,7 @@ class Pattern:
             line_start = body.rfind(b"\n", at, start) + 1 or at
             line += body.count(b"\n", counted, line_start)
             counted = line_start
-            yield Match(line, line_start, start, stop)
+            yield line, line_start, start, stop
             at = body.find(b"\n", start, end) + 1
             if not at:
                 return

@@ -27,6 +27,7 @@ MAX_LOOKUPS = 50  # definitions of a full name
 # What one answer may cost. None of it depends on the machine: the same request has the same answer everywhere.
 BUDGET = Budget(whole=128 << 20, bytes=16 << 20, files=10_000)
 MAX_LINES = 400_000
+ENOUGH = 5_000  # lines, where not all that may match can be searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def _search(
 ) -> CodeResult:
     lookups = _lookups(connection, pattern, where)
     candidates, files = _candidates(connection, pattern, where)
-    matched, complete = _match(connection, pattern, candidates)
+    matched, searched = _match(connection, pattern, candidates, MAX_LINES if len(candidates) == files else ENOUGH)
     groups = found.groups(connection, matched, pattern)
     rows = found.rank([*groups, *found.looked_up(connection, lookups, groups)])
     page = rows[start : start + limit]
@@ -106,11 +107,11 @@ def _search(
         matches=sum(len(one.lines) for one in matched),
         files=len(matched),
         chunks=sum(1 for group in groups if group.ord is not None),
-        exact=complete and len(candidates) == files,
+        exact=searched == files,
     )
     notes = [moved]
     if not totals.exact:
-        notes.append(_unfinished(candidates, files, complete))
+        notes.append(_unfinished(searched, files))
     if not rows:
         notes.append(render.nothing(connection, where))
     elif not groups:
@@ -131,11 +132,10 @@ def _joined(notes: Sequence[str]) -> str:
     return "; ".join(note.removesuffix(".") for note in notes if note)
 
 
-def _unfinished(candidates: Sequence[Candidate], files: int, complete: bool) -> str:
-    searched = f"of {files} files that may match, the first {len(candidates)}" if complete else "only the first files"
+def _unfinished(searched: int, files: int) -> str:
     return (
-        f"at least so many: {searched} were searched (code first); narrow by repo, paths or languages, or give a "
-        "longer pattern, for exact totals"
+        f"at least so many: of {files} files that may match, the first {searched} were searched (code first); narrow"
+        " by repo, paths or languages, or give a longer pattern, for exact totals"
     )
 
 
@@ -146,14 +146,16 @@ def _candidates(connection: Connection, pattern: Pattern, where: Scope) -> tuple
     return grep.candidates(connection, where.filters, pattern.need, order, first, BUDGET, whole=pattern.is_whole)
 
 
-def _match(connection: Connection, pattern: Pattern, candidates: Sequence[Candidate]) -> tuple[list[Found], bool]:
-    """Search texts in their order; return files that match, and whether all were searched."""
+def _match(
+    connection: Connection, pattern: Pattern, candidates: Sequence[Candidate], most: int
+) -> tuple[list[Found], int]:
+    """Search files in their order, until ``most`` lines match; return those that match, and how many were searched."""
     until = time.monotonic() + STATEMENT_SECONDS
     by_blob: dict[int, tuple[list[int], frozenset[str]]] = {}
     texts = grep.texts(connection, candidates)
     matched: list[Found] = []
     total = 0
-    for candidate in candidates:
+    for searched, candidate in enumerate(candidates, 1):
         blob_id = candidate.blob_id
         if blob_id not in by_blob:
             by_blob[blob_id] = found.lines(pattern, next(texts)[1])
@@ -165,9 +167,9 @@ def _match(connection: Connection, pattern: Pattern, candidates: Sequence[Candid
         if lines:
             matched.append(Found(candidate, lines, names))
             total += len(lines)
-            if total > MAX_LINES:
-                return matched, candidate is candidates[-1]
-    return matched, True
+            if total > most:
+                return matched, searched
+    return matched, len(candidates)
 
 
 def _lookups(connection: Connection, pattern: Pattern, where: Scope) -> list[Lookup]:

@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from psycopg import sql
 from psycopg.adapt import Buffer, Loader
 
+from flows.store.arrays import NONE, Integers, fetch, pack
 from flows.store.candidates import parameters, where_file
 from flows.store.connect import Connection
 from flows.store.names import SPELT
@@ -59,48 +61,73 @@ def candidates(
     The cuts in ``first`` come first, then the languages outside ``order``, then those of its first group, and so on;
     then paths decide. So the same request over the same commits gets the same files.
     """
-    given: dict[str, Any] = {}
+    given = parameters(filters) | {
+        "first": list(first),
+        "whole": budget.whole,
+        "bytes": budget.bytes,
+        "files": budget.files,
+    }
+    source, matching = sql.SQL("(select blob_id, size from blob)"), None
+    if need:
+        matching = _matching(connection, need, whole=whole)
+        given |= {"blobs": pack(matching.blobs), "sizes": pack(matching.sizes)}
+        source = sql.SQL("unnest(%(blobs)s::int8[], %(sizes)s::int8[])")  # tells the planner how many there are
     groups = sql.SQL(" ").join(
         sql.SQL("when f.language = any({}) then {}").format(sql.Literal(list(group)), sql.Literal(n))
         for n, group in enumerate(order, 1)
     )
     query = sql.SQL(
         """
-        select branch_id, path, language, cut_id, blob_id, size, pieces, files from (
-            select *, count(*) over () as files, sum(size) over () as whole, sum(size) over (
+        with found as materialized (
+            select f.branch_id, f.path, f.language, f.cut_id, c.blob_id, c.size::int4,
+                f.cut_id <> all(%(first)s) as later, case {groups} else 0 end as place
+            from {source} c (blob_id, size) join cut k using (blob_id) join file f using (cut_id) where {where}
+        )
+        select branch_id, path, language, cut_id, blob_id, size, files from (
+            select *, sum(size) over (
                 order by later, place, path, branch_id, blob_id rows unbounded preceding
             ) - size as before
-            from (
-                select f.branch_id, f.path, f.language, f.cut_id, b.blob_id, c.size::int8, c.pieces,
-                    f.cut_id <> all(%(first)s) as later, case {groups} else 0 end as place
-                from {source} c join blob b using (blob_id) join file f on f.oid = b.oid where {where}
-            ) found
-        ) counted
-        where (whole <= %(whole)s or before < %(bytes)s) order by later, place, path, branch_id, blob_id limit %(files)s
+            from (select * from found order by later, place, path, branch_id, blob_id limit %(files)s) firsts
+        ) counted, (select count(*) as files, sum(size) as whole from found) everything
+        where whole <= %(whole)s or before < %(bytes)s order by later, place, path, branch_id, blob_id
         """
-    ).format(groups=groups, source=_source(need, given, whole=whole), where=where_file(filters))
-    given |= parameters(filters) | {
-        "first": list(first),
-        "whole": budget.whole,
-        "bytes": budget.bytes,
-        "files": budget.files,
-    }
-    rows = connection.execute(query, given, binary=True).fetchall()
-    return [Candidate(*row[:7]) for row in rows], rows[0][7] if rows else 0
+    ).format(groups=groups, source=source, where=where_file(filters))
+    rows = fetch(connection, query, given)
+    pieces = matching.pieces([row[4] for row in rows]) if matching else [None] * len(rows)
+    return [Candidate(*row[:6], some) for row, some in zip(rows, pieces, strict=True)], rows[0][6] if rows else 0
 
 
-def _source(need: Need, values: dict[str, Any], *, whole: bool) -> sql.Composable:
-    """Return a table of the blobs that meet a need, with what is to be searched of them."""
-    if not need:
-        return sql.SQL("(select blob_id, size, null::int[] as pieces from blob)")
+@dataclass(frozen=True, slots=True)
+class _Matching:
+    """The blobs that meet a need, in their order, with the bytes to be searched of each, and their pieces in a row."""
+
+    blobs: Integers
+    sizes: Integers
+    starts: Integers  # of each blob in ``lines``
+    lines: Integers | None  # None: all of them
+
+    def pieces(self, blob_ids: Sequence[int]) -> list[list[int] | None]:
+        """Return the first lines of the pieces that meet the need."""
+        if self.lines is None:
+            return [None] * len(blob_ids)
+        ends = np.append(self.starts[1:], len(self.lines))
+        at = np.searchsorted(self.blobs, blob_ids)
+        return [self.lines[start:end].tolist() for start, end in zip(self.starts[at], ends[at], strict=True)]
+
+
+def _matching(connection: Connection, need: Need, *, whole: bool) -> _Matching:
+    given: dict[str, Any] = {}
     if whole:
-        return sql.SQL("(select blob_id, size, null::int[] as pieces from blob where {})").format(
-            _needs_of_blob(need, values)
-        )
-    return sql.SQL(
-        "(select blob_id, sum(octet_length(body)) as size, array_agg(line order by line) as pieces"
-        " from piece where {} group by blob_id)"
-    ).format(_needs(need, values))
+        query = sql.SQL("select array_agg(blob_id), array_agg(size) from blob where {}")
+        ((blobs, sizes),) = fetch(connection, query.format(_needs_of_blob(need, given)), given)
+        return _Matching(*([NONE] * 3 if blobs is None else [blobs, sizes, NONE]), None)
+    query = sql.SQL("select array_agg(blob_id), array_agg(line), array_agg(octet_length(body)) from piece where {}")
+    ((blobs, lines, sizes),) = fetch(connection, query.format(_needs(need, given)), given)
+    if blobs is None:
+        return _Matching(NONE, NONE, NONE, NONE)
+    order = np.lexsort((lines, blobs))
+    different, starts = np.unique(blobs[order], return_index=True)
+    return _Matching(different, np.add.reduceat(sizes[order], starts), starts, lines[order])
 
 
 def _holds(grams: Collection[str], values: dict[str, Any]) -> sql.Composed:
