@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_LIMIT = 50
 MAX_LOOKUPS = 50  # definitions of a full name
 # What one answer may cost. None of it depends on the machine: the same request has the same answer everywhere.
-BUDGET = Budget(whole=128 << 20, bytes=16 << 20, files=10_000)
+BUDGET = Budget(whole=128 << 20, files=10_000, bytes=16 << 20, some=4_000)
 MAX_LINES = 400_000
 ENOUGH = 5_000  # lines, where not all that may match can be searched
 

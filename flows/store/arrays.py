@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from psycopg.abc import Query
+from psycopg import sql
 from psycopg.adapt import Buffer, Dumper, Loader
 from psycopg.pq import Format
 
@@ -53,7 +53,7 @@ class _ShortLoader(_Loader):
     width = 4
 
 
-def fetch(connection: Connection, query: Query, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
+def fetch(connection: Connection, query: sql.Composed, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
     """Return the rows of a statement, their arrays of integers as Integers; parameters may be packed."""
     with connection.cursor(binary=True) as cursor:
         cursor.adapters.register_loader(_INT8_ARRAY, _Loader)

@@ -24,11 +24,15 @@ MAX_DEFINING = 2_000  # cuts that define a name
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much is searched: all that may match, if that is no more than ``whole`` bytes, else the first ``bytes``."""
+    """How much is searched: up to ``files`` that may match, if they hold no more than ``whole`` bytes.
+
+    Else the first ``bytes``, and up to ``some`` files: a sort of as few is quick.
+    """
 
     whole: int
-    bytes: int
     files: int
+    bytes: int
+    some: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ def candidates(
         "whole": budget.whole,
         "bytes": budget.bytes,
         "files": budget.files,
+        "some": budget.some,
     }
     source, matching = sql.SQL("(select blob_id, size from blob)"), None
     if need:
@@ -81,20 +86,29 @@ def candidates(
         with found as materialized (
             select f.branch_id, f.path, f.language, f.cut_id, c.blob_id, c.size::int4,
                 f.cut_id <> all(%(first)s) as later, case {groups} else 0 end as place
-            from {source} c (blob_id, size) join cut k using (blob_id) join file f using (cut_id) where {where}
+            from (
+                select blob_id, c.size, cut_id from {source} c (blob_id, size) join cut using (blob_id) offset 0
+            ) c join file f using (cut_id) where {where}  -- "offset 0" joins the narrow rows first
+        ),
+        everything as materialized (
+            select count(*) as files, coalesce(sum(size), 0) <= %(whole)s as fits from found
         )
         select branch_id, path, language, cut_id, blob_id, size, files from (
             select *, sum(size) over (
                 order by later, place, path, branch_id, blob_id rows unbounded preceding
             ) - size as before
-            from (select * from found order by later, place, path, branch_id, blob_id limit %(files)s) firsts
-        ) counted, (select count(*) as files, sum(size) as whole from found) everything
-        where whole <= %(whole)s or before < %(bytes)s order by later, place, path, branch_id, blob_id
+            from (
+                select * from found order by later, place, path, branch_id, blob_id
+                limit (select case when fits then %(files)s else %(some)s end from everything)
+            ) firsts
+        ) counted, everything
+        where fits or before < %(bytes)s order by later, place, path, branch_id, blob_id
         """
     ).format(groups=groups, source=source, where=where_file(filters))
     rows = fetch(connection, query, given)
     pieces = matching.pieces([row[4] for row in rows]) if matching else [None] * len(rows)
-    return [Candidate(*row[:6], some) for row, some in zip(rows, pieces, strict=True)], rows[0][6] if rows else 0
+    found = [Candidate(*(*row[:6], some)) for row, some in zip(rows, pieces, strict=True)]
+    return found, rows[0][6] if rows else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +134,7 @@ def _matching(connection: Connection, need: Need, *, whole: bool) -> _Matching:
     if whole:
         query = sql.SQL("select array_agg(blob_id), array_agg(size) from blob where {}")
         ((blobs, sizes),) = fetch(connection, query.format(_needs_of_blob(need, given)), given)
-        return _Matching(*([NONE] * 3 if blobs is None else [blobs, sizes, NONE]), None)
+        return _Matching(NONE, NONE, NONE, None) if blobs is None else _Matching(blobs, sizes, NONE, None)
     query = sql.SQL("select array_agg(blob_id), array_agg(line), array_agg(octet_length(body)) from piece where {}")
     ((blobs, lines, sizes),) = fetch(connection, query.format(_needs(need, given)), given)
     if blobs is None:
@@ -187,8 +201,8 @@ def _read(connection: Connection, batch: dict[int, Candidate]) -> Iterator[tuple
     rows = _pieces(connection, "where blob_id = any(%s)", [[i for i, one in batch.items() if one.pieces is None]])
     rows += _pieces(connection, f"join {_PAIRS} using (blob_id, line)", [[i for i, _ in some], [n for _, n in some]])
     found: dict[int, list[Piece]] = {blob_id: [] for blob_id in batch}
-    for blob_id, *piece in rows:
-        found[blob_id].append(Piece(*piece))
+    for blob_id, line, body in rows:
+        found[blob_id].append(Piece(line, body))
     yield from found.items()
 
 

@@ -404,15 +404,19 @@ def test_beyond_the_budget_totals_are_lower_bounds_and_always_the_same(
     repo.commit(z_py="class needle:\n    pass\n")
     index(repo)
     assert totals(search_code(reader, "needle")) == (1261, 61, 31, True)
-    monkeypatch.setattr(tool, "BUDGET", Budget(whole=1 << 20, bytes=1 << 20, files=5))
+    monkeypatch.setattr(tool, "BUDGET", Budget(whole=1 << 20, files=5, bytes=1 << 20, some=5))
     answer = search_code(reader, "needle")
     assert ids(answer)[0] == "z.py#needle"  # what defines the name is looked at first, then code
     assert all(row.language == "python" for row in answer.result)
     assert totals(answer) == (9, 5, 5, False) and "of 61 files that may match, the first 5" in answer.note
     assert answer == search_code(reader, "needle")
-    monkeypatch.setattr(tool, "BUDGET", Budget(whole=300, bytes=200, files=1_000))
+    monkeypatch.setattr(tool, "BUDGET", Budget(whole=300, files=1_000, bytes=200, some=1_000))
     assert not search_code(reader, "n.*e").totals.exact
-    monkeypatch.setattr(tool, "BUDGET", Budget(whole=1 << 20, bytes=1 << 20, files=1_000))
+    monkeypatch.setattr(tool, "ENOUGH", 3)
+    assert totals(search_code(reader, "needle"))[0] == 5  # what cannot be exact ends early
+    monkeypatch.setattr(tool, "BUDGET", Budget(whole=300, files=1_000, bytes=1 << 20, some=2))
+    assert totals(search_code(reader, "needle"))[1] == 2
+    monkeypatch.setattr(tool, "BUDGET", Budget(whole=1 << 20, files=1_000, bytes=1 << 20, some=1_000))
     monkeypatch.setattr(tool, "MAX_LINES", 20)
     assert not search_code(reader, "needle").totals.exact
 
