@@ -61,6 +61,16 @@ def test_a_database_of_the_first_schema_is_upgraded_with_what_it_holds(
         assert connection.execute("select path, category from file").fetchall() == [("a.bin", "")]
 
 
+def test_a_database_in_another_encoding_is_refused(server: str) -> None:
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute("create database latin template template0 encoding 'LATIN1' locale 'C'")
+        try:
+            with pytest.raises(DatabaseError, match="is encoded in LATIN1: create one with .* ENCODING 'UTF8'"):
+                open_database(settings.load({"GITSTRATA_DSN": make_conninfo(server, dbname="latin")}))
+        finally:
+            connection.execute("drop database latin with (force)")
+
+
 def only(folder: Path, *names: str) -> Path:
     """Return a folder with some of the migrations."""
     folder.mkdir(exist_ok=True)
