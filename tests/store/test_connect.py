@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from psycopg.conninfo import make_conninfo
 from yoyo.backends.core.postgresql import PostgresqlPsycopgBackend
 
 from flows import settings
@@ -62,10 +63,10 @@ def test_a_database_of_the_first_schema_is_upgraded_with_what_it_holds(
 
 
 def test_a_database_in_another_encoding_is_refused(server: str) -> None:
-    with psycopg.connect(server, autocommit=True) as connection:
+    with connect(server) as connection:
         connection.execute("create database latin template template0 encoding 'LATIN1' locale 'C'")
         try:
-            with pytest.raises(DatabaseError, match="is encoded in LATIN1: create one with .* ENCODING 'UTF8'"):
+            with pytest.raises(DatabaseError, match=r"is encoded in LATIN1: create one with .* ENCODING 'UTF8'"):
                 open_database(settings.load({"GITSTRATA_DSN": make_conninfo(server, dbname="latin")}))
         finally:
             connection.execute("drop database latin with (force)")
