@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flows.store import grep
-from flows.store.grep import Candidate, Defined, Lookup, Span
+from flows.store.grep import Candidate, Defined, Lookup, Piece, Span
 from mcp_tools import rules
-from mcp_tools.matching import Match, Pattern
+from mcp_tools.matching import Pattern
 from mcp_tools.results import Line
 
 if TYPE_CHECKING:
@@ -52,14 +52,15 @@ class Group:
         return len(self.lines) * (1.0 if self.ord is not None else OUTSIDE)
 
 
-def lines(pattern: Pattern, body: bytes) -> tuple[list[int], frozenset[str]]:
+def lines(pattern: Pattern, pieces: Iterable[Piece]) -> tuple[list[int], frozenset[str]]:
     """Return the numbers of the lines that match, and the identifiers in what they matched first."""
     numbers: list[int] = []
     texts: set[bytes] = set()
-    for line, _, start, end in pattern.lines(body):
-        numbers.append(line)
-        if len(texts) < MAX_NAMES:
-            texts.add(body[start:end])
+    for first, body in pattern.searched(pieces):
+        for line, _, start, end in pattern.lines(body):
+            numbers.append(first + line - 1)
+            if len(texts) < MAX_NAMES:
+                texts.add(body[start:end])
     names = {name for text in texts for name in _IDENTIFIER.findall(text)}
     return numbers, frozenset(name.decode() for name in names)
 
@@ -144,41 +145,48 @@ def rank(groups: Iterable[Group]) -> list[Group]:
     return sorted(groups, key=order)
 
 
-def shown(pattern: Pattern, body: bytes, group: Group) -> list[Line]:
-    """Return the first matching lines of a group, long ones cut around the match."""
-    wanted = set(group.lines[:MAX_SHOWN])
+def wanted(group: Group) -> list[int]:
+    """Return the lines of a group that are shown: the first that match, else the definition."""
+    return group.lines[:MAX_SHOWN] or [group.definition]
+
+
+def shown(pattern: Pattern, pieces: Iterable[Piece], group: Group) -> list[Line]:
+    """Return the lines of a group that are shown, long ones cut around the match, from the pieces that hold them."""
+    if not group.lines:
+        first, body = max((piece for piece in pieces if piece.line <= group.definition), default=Piece(1, b""))
+        text = body.split(b"\n", group.definition - first + 1)[group.definition - first]
+        return [Line(line=group.definition, text=_around(text, 0, 0))]
+    numbers = wanted(group)
     result: list[Line] = []
-    for match in pattern.lines(body) if wanted else ():
-        if match.line in wanted:
-            result.append(Line(line=match.line, text=_around(body, match)))
-            if len(result) == len(wanted):
-                break
-    if not wanted and group.definition:
-        text = body.split(b"\n", group.definition)[group.definition - 1]
-        result.append(Line(line=group.definition, text=_around(text, Match(1, 0, 0, 0))))
+    for first, body in pattern.searched(pieces):
+        for line, line_start, start, _ in pattern.lines(body):
+            if first + line - 1 in numbers:
+                result.append(Line(line=first + line - 1, text=_around(body, line_start, start)))
+                if len(result) == len(numbers):
+                    return result
     return result
 
 
-def _around(body: bytes, match: Match) -> str:
-    """Return a line without the white space around it, at most MAX_WIDTH characters with the match among them."""
-    end = body.find(b"\n", match.line_start)
+def _around(body: bytes, line_start: int, start: int) -> str:
+    """Return a line without the white space around it, at most MAX_WIDTH characters with the match's begin."""
+    end = body.find(b"\n", line_start)
     stop = end if end >= 0 else len(body)
     near = 4 * MAX_WIDTH  # bytes to look at, of a line that may be a megabyte
-    low, high = max(match.line_start, match.start - near), min(stop, match.start + near)
-    before = body[low : match.start].decode(errors="ignore")
-    after = body[match.start : high].decode(errors="ignore")
+    low, high = max(line_start, start - near), min(stop, start + near)
+    before = body[low:start].decode(errors="ignore")
+    after = body[start:high].decode(errors="ignore")
     text, at = before + after, len(before)
-    if low == match.line_start:
+    if low == line_start:
         text = text.lstrip()
         at = max(0, at - (len(before + after) - len(text)))
     if high == stop:
         text = text.rstrip()
-    whole = low == match.line_start and high == stop
+    whole = low == line_start and high == stop
     if whole and len(text) <= MAX_WIDTH:
         return text
     room = MAX_WIDTH - 2  # for the signs that something is missing
-    first = 0 if low == match.line_start and at <= room // 2 else max(0, min(at - room // 3, len(text) - room))
+    first = 0 if low == line_start and at <= room // 2 else max(0, min(at - room // 3, len(text) - room))
     cut = text[first : first + room]
-    left = "…" if first or low > match.line_start else ""
+    left = "…" if first or low > line_start else ""
     right = "…" if first + room < len(text) or high < stop else ""
     return left + cut + right

@@ -6,12 +6,12 @@ RE2 takes time linear in the text for every pattern there is. Only LF ends a lin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 import re2
 
 from flows.errors import UsageError
+from flows.store.grep import Piece
 from flows.store.trigrams import Need
 from mcp_tools import required
 from mcp_tools.surface import argument
@@ -19,16 +19,14 @@ from mcp_tools.surface import argument
 MAX_PATTERN = 2_000  # characters
 MAX_MEMORY = 32 << 20  # bytes of a compiled pattern and its automata
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_ANY_CASE = re.compile(r"\(\?[msU-]*i")
+_OF_WHOLE_TEXTS = re.compile(r"\\[Az]|\(\?[imsU]*-")  # the ends of a text; ^ and $, which are them without the flag m
 _QUALIFIED = re.compile(r"[^\W\d]\w*(?:(?:\.|::|#|->)[^\W\d]\w*)+")
 
 
-class Match(NamedTuple):
-    """The first match of a line: the line's number and first byte, and where the match stands."""
-
-    line: int
-    line_start: int
-    start: int
-    end: int
+# The first match of a line: the line's number and first byte, and where the match begins and ends. A plain tuple, since
+# there are hundreds of thousands of them in a search.
+Match = tuple[int, int, int, int]
 
 
 class Pattern:
@@ -43,10 +41,13 @@ class Pattern:
         _check(pattern, multiline)
         if literal:
             text = re2.escape(pattern)
-            self.need: Need = required.bounded(required.literal(pattern))
+            self.need: Need = required.bounded(required.literal(pattern, any_case=ignore_case))
         else:
             _compile(pattern, pattern, ignore_case=ignore_case, multiline=multiline)
-            self.need, text = required.read(pattern), pattern
+            any_case = ignore_case or bool(_ANY_CASE.search(pattern))
+            self.need, text = required.read(pattern, any_case=any_case), pattern
+        # Whether it sees more of a text than one line: then it cannot be searched for in a part of the text.
+        self.is_whole = multiline or (not literal and bool(_OF_WHOLE_TEXTS.search(pattern)))
         self._regexp = _compile(f"(?m){text}", pattern, ignore_case=ignore_case, multiline=multiline)
         self.ignores_case = ignore_case
         self.plain = pattern if literal or not re.search(r"[\\^$.|?*+()\[\]{}]", pattern) else ""
@@ -62,6 +63,10 @@ class Pattern:
         """The symbol that the pattern is the full name of, with dots: of ``Policy::wait``, ``Policy.wait``."""
         return re.sub(r"::|#|->", ".", self.written) if _QUALIFIED.fullmatch(self.written) else ""
 
+    def searched(self, pieces: Iterable[Piece]) -> Iterable[Piece]:
+        """Return the pieces of a text as they are to be searched: one by one, or the whole that they make."""
+        return [Piece(1, b"".join(piece.body for piece in pieces))] if self.is_whole else pieces
+
     def lines(self, body: bytes) -> Iterator[Match]:
         """Yield the lines of a text in which a match begins, in their order, each with its first match."""
         end = len(body) - body.endswith(b"\n")
@@ -74,7 +79,7 @@ class Pattern:
             line_start = body.rfind(b"\n", at, start) + 1 or at
             line += body.count(b"\n", counted, line_start)
             counted = line_start
-            yield Match(line, line_start, start, stop)
+            yield line, line_start, start, stop
             at = body.find(b"\n", start, end) + 1
             if not at:
                 return

@@ -3,7 +3,7 @@
 The answer may ask for too little, never for too much: a text that matches is never left out. After Russ Cox, "Regular
 Expression Matching with a Trigram Index" (2012): each part of the pattern has the set of all strings that it matches,
 or, where these are too many, sets of their beginnings and endings; what joins two parts yields trigrams as well.
-Upper and lower case are one, whatever the flags say; an end of a line is an edge of a word.
+Upper and lower case of ASCII are one, whatever the flags say; an end of a line is an edge of a word.
 """
 
 from __future__ import annotations
@@ -101,22 +101,22 @@ def repeat(part: Part, least: int, most: int | None) -> Part:
     return Part(None, loose.begin, loose.end, loose.need)
 
 
-def characters(found: set[str] | None) -> Part:
+def characters(found: set[str] | None, *, any_case: bool) -> Part:
     """Return one character of a set; None = a set that holds too much to tell."""
     if found is None:
         return UNKNOWN
-    folded = {fold(character) for character in found}
+    folded = {fold(character, any_case=any_case) for character in found}
     return Part(frozenset(folded)) if folded and "" not in folded and len(folded) <= MAX_CHARACTERS else UNKNOWN
 
 
-def literal(text: str) -> Part:
-    """Return a string as it is."""
-    return reduce(join, (characters({character}) for character in text), EMPTY)
+def literal(text: str, *, any_case: bool) -> Part:
+    """Return a string as it is, or in any case."""
+    return reduce(join, (characters({character}, any_case=any_case) for character in text), EMPTY)
 
 
-def read(pattern: str) -> Need:
-    """Return what a text needs to match a pattern that RE2 accepts."""
-    reader = _Reader(pattern)
+def read(pattern: str, *, any_case: bool) -> Need:
+    """Return what a text needs to match a pattern that RE2 accepts; ``any_case``: some of it ignores case."""
+    reader = _Reader(pattern, any_case=any_case)
     try:
         part = reader.choice()
     except (IndexError, ValueError):  # RE2 knows something that we do not
@@ -145,8 +145,9 @@ _POSIX_SETS = {"digit": _PERL["d"], "space": {*"\t\n\v\f\r "}, "blank": {*"\t "}
 class _Reader:
     """A recursive descent over RE2's syntax."""
 
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, *, any_case: bool) -> None:
         self.pattern = pattern
+        self.any_case = any_case
         self.at = 0
 
     def _starts(self, text: str) -> bool:
@@ -181,7 +182,7 @@ class _Reader:
         self._take(2 + len(text) + (2 if end >= 0 else 0))
         if not text:
             return EMPTY
-        return join(literal(text[:-1]), self._counted(literal(text[-1])))
+        return join(self._literal(text[:-1]), self._counted(self._literal(text[-1])))
 
     def _repeated(self) -> Part:
         return self._counted(self._atom())
@@ -209,13 +210,16 @@ class _Reader:
         if sign == "(":
             return self._group()
         if sign == "[":
-            return characters(self._class())
+            return characters(self._class(), any_case=self.any_case)
         if sign == "\\":
             return self._escaped()
         self._take(1)
         if sign == ".":
             return UNKNOWN
-        return LINE_EDGE if sign in "^$" else literal(sign)
+        return LINE_EDGE if sign in "^$" else self._literal(sign)
+
+    def _literal(self, text: str) -> Part:
+        return literal(text, any_case=self.any_case)
 
     def _group(self) -> Part:
         if flags := _FLAGS.match(self.pattern, self.at):
@@ -242,7 +246,7 @@ class _Reader:
         if sign in "DSWwC":
             self._take(2)
             return UNKNOWN
-        return characters(self._escape())
+        return characters(self._escape(), any_case=self.any_case)
 
     def _escape(self) -> set[str] | None:
         """Read an escape that stands for characters, in a class or outside."""

@@ -11,6 +11,7 @@ from chunkers import languages as language_table
 from flows.errors import UsageError
 from flows.store import grep
 from flows.store.grep import Budget, Candidate, Lookup
+from flows.wording import counted
 from mcp_tools import found, render, scope
 from mcp_tools.cursor import Cursor
 from mcp_tools.found import Found, Group
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 MAX_LIMIT = 50
 MAX_LOOKUPS = 50  # definitions of a full name
 # What one answer may cost. None of it depends on the machine: the same request has the same answer everywhere.
-BUDGET = Budget(whole=128 << 20, bytes=16 << 20, files=10_000)
+BUDGET = Budget(whole=128 << 20, files=10_000, bytes=16 << 20, some=4_000)
 MAX_LINES = 400_000
+ENOUGH = 5_000  # lines, where not all that may match can be searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ def _search(
 ) -> CodeResult:
     lookups = _lookups(connection, pattern, where)
     candidates, files = _candidates(connection, pattern, where)
-    matched, complete = _match(connection, pattern, candidates)
+    matched, searched = _match(connection, pattern, candidates, MAX_LINES if len(candidates) == files else ENOUGH)
     groups = found.groups(connection, matched, pattern)
     rows = found.rank([*groups, *found.looked_up(connection, lookups, groups)])
     page = rows[start : start + limit]
@@ -109,11 +111,11 @@ def _search(
         matches=sum(len(one.lines) for one in matched),
         files=len(matched),
         chunks=sum(1 for group in groups if group.ord is not None),
-        exact=complete and len(candidates) == files,
+        exact=searched == files,
     )
     notes = [moved]
     if not totals.exact:
-        notes.append(_unfinished(candidates, files, complete))
+        notes.append(_unfinished(searched, files))
     if not rows:
         notes.append(render.nothing(connection, where))
     elif not groups:
@@ -134,11 +136,10 @@ def _joined(notes: Sequence[str]) -> str:
     return "; ".join(note.removesuffix(".") for note in notes if note)
 
 
-def _unfinished(candidates: Sequence[Candidate], files: int, complete: bool) -> str:
-    searched = f"of {files} files that may match, the first {len(candidates)}" if complete else "only the first files"
+def _unfinished(searched: int, files: int) -> str:
     return (
-        f"at least so many: {searched} were searched (code first); narrow by {_narrower()}, or give a longer "
-        "pattern, for exact totals"
+        f"at least so many: of {counted(files, 'file')} that may match, the first {searched} were searched (code"
+        f" first); narrow by {_narrower()}, or give a longer pattern, for exact totals"
     )
 
 
@@ -150,32 +151,31 @@ def _candidates(connection: Connection, pattern: Pattern, where: Scope) -> tuple
     of = language_table.of_category
     order = [(*of("data"), *of("other text")), of("docs")]
     first = grep.defining(connection, pattern.name) if pattern.name else []
-    return grep.candidates(connection, where.filters, pattern.need, order, first, BUDGET)
+    return grep.candidates(connection, where.filters, pattern.need, order, first, BUDGET, whole=pattern.is_whole)
 
 
-def _match(connection: Connection, pattern: Pattern, candidates: Sequence[Candidate]) -> tuple[list[Found], bool]:
-    """Search texts in their order; return files that match, and whether all were searched."""
+def _match(
+    connection: Connection, pattern: Pattern, candidates: Sequence[Candidate], most: int
+) -> tuple[list[Found], int]:
+    """Search files in their order, until ``most`` lines match; return those that match, and how many were searched."""
     until = time.monotonic() + STATEMENT_SECONDS
     by_blob: dict[int, tuple[list[int], frozenset[str]]] = {}
-    texts = grep.bodies(connection, [candidate.blob_id for candidate in candidates])
-    batch: dict[int, bytes] = {}
+    texts = grep.texts(connection, candidates)
     matched: list[Found] = []
     total = 0
-    for candidate in candidates:
+    for searched, candidate in enumerate(candidates, 1):
         blob_id = candidate.blob_id
         if blob_id not in by_blob:
-            if blob_id not in batch:
-                batch = next(texts)
-            by_blob[blob_id] = found.lines(pattern, batch[blob_id])
+            by_blob[blob_id] = found.lines(pattern, next(texts)[1])
             if time.monotonic() > until:
                 raise UsageError(f"the search took longer than {STATEMENT_SECONDS} s: narrow it by {_narrower()}")
         lines, names = by_blob[blob_id]
         if lines:
             matched.append(Found(candidate, lines, names))
             total += len(lines)
-            if total > MAX_LINES:
-                return matched, candidate is candidates[-1]
-    return matched, True
+            if total > most:
+                return matched, searched
+    return matched, len(candidates)
 
 
 def _lookups(connection: Connection, pattern: Pattern, where: Scope) -> list[Lookup]:
@@ -185,26 +185,23 @@ def _lookups(connection: Connection, pattern: Pattern, where: Scope) -> list[Loo
 
 def _rows(connection: Connection, pattern: Pattern, where: Scope, page: Sequence[Group]) -> list[CodeRow]:
     chunks = grep.chunks(connection, [(group.cut_id, group.ord or 0) for group in page])
-    bodies = {
-        blob_id: body
-        for batch in grep.bodies(connection, [group.blob_id for group in page])
-        for blob_id, body in batch.items()
-    }
+    lines = [(group.blob_id, line) for group in page for line in found.wanted(group)]
+    pieces = grep.around(connection, lines, whole=pattern.is_whole)
     rows = []
     for group in page:
         chunk = chunks.get((group.cut_id, group.ord or 0)) or grep.Chunk(0, "file", "", 1, max(group.lines))
-        lines = found.shown(pattern, bodies[group.blob_id], group)
+        shown = found.shown(pattern, pieces[group.blob_id], group)
         rows.append(
             CodeRow(
                 source_id=render.source_id(group.path, chunk.anchor),
                 source="repo_code",
                 score=group.score,
-                snippet=render.one_line(chunk.signature) or (lines[0].text if lines else ""),
+                snippet=render.one_line(chunk.signature) or (shown[0].text if shown else ""),
                 url=render.url(group.path, chunk.start_line, chunk.end_line),
                 repo=where.branch(group.branch_id).repo,
                 level=scope.LEVELS[chunk.level],
                 language=group.language,
-                lines=lines,
+                lines=shown,
             )
         )
     return rows

@@ -8,6 +8,7 @@ Without --repo all indexed repositories are searched. ``--checkout`` names a fol
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import re
@@ -15,12 +16,13 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from flows import settings
 from flows.store import read
+from flows.store.pieces import TEXT
 from mcp_tools.index import Index
 from mcp_tools.search_code import search_code
 
@@ -50,30 +52,30 @@ def drawn(index: Index, repo: str) -> list[str]:
             "select distinct oid from file where branch_id = any(%s) and cut_id is not null order by 1", [branches]
         )]  # fmt: skip
         chosen = draw.sample(oids, min(len(oids), 4 * DRAWN))
-        bodies = connection.execute("select body from blob where oid = any(%s) order by oid", [chosen]).fetchall()
+        bodies = connection.execute(f"select {TEXT} from blob b where oid = any(%s) order by oid", [chosen]).fetchall()
     found = [names for (body,) in bodies if (names := sorted(set(_IDENTIFIER.findall(body))))]
     return [draw.choice(names) for names in found[:DRAWN]]
 
 
-def server_cpu(pid: int) -> float:
-    """Return the CPU seconds of a process of this machine, 0 if it is elsewhere."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def server_cpu(pids: Sequence[int]) -> float:
+    """Return the CPU seconds of processes of this machine, 0 for those elsewhere."""
+    total = 0
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            total += int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
+    return total / 1e9
 
 
-def timed(action: Callable[[], object], pid: int, rounds: int) -> tuple[float, float, float]:
+def timed(action: Callable[[], object], pids: Sequence[int], rounds: int) -> tuple[float, float, float]:
     """Return the least wall time of some rounds, and the mean CPU time of client and database, in milliseconds."""
     action()
     walls = []
-    client, server = time.process_time(), server_cpu(pid)
+    client, server = time.process_time(), server_cpu(pids)
     for _ in range(rounds):
         start = time.perf_counter()
         action()
         walls.append(time.perf_counter() - start)
-    return min(walls) * 1e3, (time.process_time() - client) / rounds * 1e3, (server_cpu(pid) - server) / rounds * 1e3
+    return min(walls) * 1e3, (time.process_time() - client) / rounds * 1e3, (server_cpu(pids) - server) / rounds * 1e3
 
 
 def ripgrep(pattern: str, folder: str) -> float:
@@ -99,7 +101,9 @@ def main() -> None:
     beside = bool(given.checkout and shutil.which("rg"))
     with Index(settings.load()) as index:
         with index.snapshot() as connection:
-            pid = connection.info.backend_pid
+            pids = [row[0] for row in connection.execute(
+                "select pid from pg_stat_activity where datname = current_database() and application_name = 'gitstrata'"
+            )]  # fmt: skip
         print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
         print(
             f"{'kind':24}{'wall p50':>9}{'p95':>9}{'client':>9}{'p95':>9}{'server':>9}{'p95':>9}{'rg p50':>9}{'p95':>9}"
@@ -107,7 +111,7 @@ def main() -> None:
         for kind, patterns in {"identifiers": drawn(index, given.repo), **KINDS}.items():
             literal = kind in ("punctuation", "identifiers", "common words")
             calls = [partial(search_code, index, p, repo=given.repo, literal=literal, limit=30) for p in patterns]
-            rows = [timed(call, pid, given.rounds) for call in calls]
+            rows = [timed(call, pids, given.rounds) for call in calls]
             walls, client, server = (percentiles(list(column)) for column in zip(*rows, strict=True))
             other = [ripgrep(re.escape(p) if literal else p, given.checkout) for p in patterns] if beside else []
             print(f"{kind:24}{walls} {client} {server} {percentiles(other) if other else ''}")

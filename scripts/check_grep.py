@@ -20,6 +20,7 @@ from pathlib import Path
 from flows import settings
 from flows.errors import UsageError
 from flows.store import read
+from flows.store.pieces import TEXT
 from mcp_tools.index import Index
 from mcp_tools.search_code import search_code
 
@@ -59,7 +60,7 @@ def texts(index: Index, repo: str) -> tuple[str, Path, list[Text]]:
     with index.snapshot() as connection:
         (info,) = read.branches(connection, repo)
         rows = connection.execute(
-            "select f.path, f.oid, b.body from file f join blob b using (oid)"
+            f"select f.path, f.oid, {TEXT} from file f join blob b using (oid)"
             " where branch_id = %s and cut_id is not null",
             [info.branch_id],
         ).fetchall()

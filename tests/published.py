@@ -22,7 +22,8 @@ def published(database: Database) -> Snapshot:
             sql.SQL(
                 """
                 select r.name, b.name, f.path, f.mode, f.oid, f.language, f.skip, f.category, k.language, k.fingerprint,
-                    k.levels, k.symbols, k.fallback, o.size, o.facts, o.body,
+                    k.levels, k.symbols, k.fallback, o.size, o.facts,
+                    (select array_agg((p.line, p.body)::text order by p.line) from piece p where p.blob_id = o.blob_id),
                     (select array_agg((s.ord, s.name, s.kind, s.start_line, s.end_line, s.signature, s.doc)::text
                         order by s.ord) from symbol s where s.cut_id = k.cut_id),
                     (select array_agg((c.ord, c.level, c.parent, c.anchor, c.symbol, c.signature, c.start_line,

@@ -11,6 +11,7 @@ from pgvector import SparseVector
 from psycopg import sql
 
 from flows.embed import Vectors
+from flows.store import pieces
 from flows.store.connect import Connection
 from flows.store.models import Model
 
@@ -67,8 +68,8 @@ def stored_cuts(connection: Connection, cut_ids: Sequence[int]) -> list[StoredCu
     ):
         symbols.setdefault(cut_id, []).append(tuple(rest))
     rows = connection.execute(
-        "select k.cut_id, b.oid, k.language, k.fingerprint, b.body, b.facts from cut k join blob b using (blob_id)"
-        " where k.cut_id = any(%s) order by 1",
+        f"select k.cut_id, b.oid, k.language, k.fingerprint, {pieces.TEXT}, b.facts"
+        " from cut k join blob b using (blob_id) where k.cut_id = any(%s) order by 1",
         [ids],
     )
     return [

@@ -118,11 +118,7 @@ def purge_unshown(connection: Connection, keep_since: datetime | None) -> Collec
     aged = f"select cut_id from cut join blob using (blob_id) where {_OLD}"
     cuts = [row[0] for row in connection.execute(f"{aged} and {unshown}", [keep_since])]
     gone.cuts += _delete(connection, f"delete from cut where cut_id = any(%s) and {unshown}", cuts)
-    connection.execute(
-        f"update blob set body = null where {_OLD} and body is not null"
-        " and not exists (select 1 from cut where cut.blob_id = blob.blob_id)",
-        [keep_since],
-    )
+    _forget_text(connection, _OLD, keep_since)
     gone.texts = connection.execute(
         f"delete from text where {_OLD} and not exists (select 1 from chunk where chunk.text_id = text.text_id)",
         [keep_since],
@@ -159,17 +155,23 @@ def _purge_batch(connection: Connection, oids: list[str], gone: Collected) -> No
         " and not exists (select 1 from chunk where chunk.text_id = text.text_id)",
         texts,
     )
-    connection.execute(
-        "update blob set body = null where oid = any(%s) and body is not null"
-        " and not exists (select 1 from cut where cut.blob_id = blob.blob_id)",
-        [oids],
-    )
+    _forget_text(connection, "oid = any(%s)", oids)
     gone.blobs += _delete(
         connection,
         "delete from blob where oid = any(%s) and not exists (select 1 from file where file.oid = blob.oid)"
         " and not exists (select 1 from cut where cut.blob_id = blob.blob_id)",
         oids,
     )
+
+
+def _forget_text(connection: Connection, which: str, given: object) -> None:
+    """Take away the texts of blobs that have no cut, but for what another run cuts in that very moment."""
+    uncut = "not exists (select 1 from cut where cut.blob_id = {}.blob_id)".format
+    stored = "exists (select 1 from piece where piece.blob_id = blob.blob_id)"
+    with connection.transaction():
+        query = f"select blob_id from blob where {which} and {uncut('blob')} and {stored} order by oid for update"
+        ids = [row[0] for row in connection.execute(query, [given])]
+        connection.execute(f"delete from piece where blob_id = any(%s) and {uncut('piece')}", [ids])
 
 
 def _delete(connection: Connection, statement: str, keys: list[int] | list[str]) -> int:

@@ -146,6 +146,9 @@ def open_server(settings: Settings) -> Database:
 def _check_server(connection: Connection, where: str) -> None:
     if connection.info.server_version < OLDEST_SERVER:
         raise DatabaseError(f"{where} is PostgreSQL {connection.info.server_version // 10000}: 15 or newer is needed")
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":  # the index of exact search has the bytes of characters
+        raise DatabaseError(f"{where} is encoded in {encoding}: create one with TEMPLATE template0 ENCODING 'UTF8'")
     for extension in EXTENSIONS:
         if _version_of(connection, extension) is None:
             _create_extension(connection, extension, where)

@@ -11,6 +11,7 @@ from psycopg import sql
 from chunkers.chunk import Chunk, Cut, Level
 from flows.decode import Facts
 from flows.select import Keep
+from flows.store import pieces
 from flows.store.connect import Connection, copy_rows
 from flows.store.models import Model, keep_active
 
@@ -139,28 +140,25 @@ def _cut_order(rows: CutRows) -> tuple[str, str]:
 
 def _insert_blobs(connection: Connection, blobs: Sequence[BlobRows]) -> dict[str, int]:
     connection.execute(
-        "insert into blob (oid, size, facts, body) select oid, size, facts::jsonb, body"
-        " from unnest(%b::text[], %b::int8[], %b::text[], %b::text[]) as new (oid, size, facts, body) order by oid"
-        " on conflict (oid) do update set facts = excluded.facts, body = coalesce(excluded.body, blob.body)"
-        " where (excluded.facts ->> 'read')::boolean and (blob.facts <> excluded.facts or blob.body <> excluded.body"
-        " or (blob.body is null and excluded.body is not null))",
+        "insert into blob (oid, size, facts) select oid, size, facts::jsonb"
+        " from unnest(%b::text[], %b::int8[], %b::text[]) as new (oid, size, facts) order by oid"
+        " on conflict (oid) do update set facts = excluded.facts"  # locks the row even where it stays as it is
+        " where (excluded.facts ->> 'read')::boolean and blob.facts <> excluded.facts",
         [
             [blob.oid for blob in blobs],
             [blob.size for blob in blobs],
             [json.dumps(blob.facts.to_json()) for blob in blobs],
-            [blob.body if blob.cuts else None for blob in blobs],
         ],
     )
-    # A blob that is not cut stores no text; if a cut of another configuration has it stored, it is the one of now.
-    uncut = [blob for blob in blobs if not blob.cuts and blob.facts.read]
-    if uncut:
-        connection.execute(
-            "update blob set body = new.body from unnest(%b::text[], %b::text[]) as new (oid, body)"
-            " where blob.oid = new.oid and blob.body is not null and blob.body is distinct from new.body",
-            [[blob.oid for blob in uncut], [blob.body for blob in uncut]],
-        )
     rows = connection.execute("select oid, blob_id from blob where oid = any(%s)", [[blob.oid for blob in blobs]])
-    return dict(rows.fetchall())
+    ids: dict[str, int] = dict(rows.fetchall())
+    # A blob that is not cut stores no text; if a cut of another configuration has it stored, it is the one of now.
+    pieces.write(
+        connection,
+        {ids[blob.oid]: blob.body for blob in blobs if blob.cuts and blob.body is not None},
+        kept={ids[blob.oid]: blob.body for blob in blobs if not blob.cuts and blob.facts.read},
+    )
+    return ids
 
 
 def _insert_cuts(

@@ -6,36 +6,46 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 from psycopg import sql
 from psycopg.adapt import Buffer, Loader
 
+from flows.store.arrays import NONE, Integers, fetch, pack
 from flows.store.candidates import parameters, where_file
 from flows.store.connect import Connection
+from flows.store.names import SPELT
 from flows.store.read import Filters
 from flows.store.trigrams import EXPRESSION, Need
 
-BATCH = 200  # texts in memory at once
+BATCH = 4 << 20  # bytes of texts in memory at once
+MAX_GRAMS = 8  # that are looked up for whole texts, one by one
 MAX_DEFINING = 2_000  # cuts that define a name
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much is searched: all that may match, if that is no more than ``whole`` bytes, else the first ``bytes``."""
+    """How much is searched: up to ``files`` that may match, if they hold no more than ``whole`` bytes.
+
+    Else the first ``bytes``, and up to ``some`` files: a sort of as few is quick.
+    """
 
     whole: int
-    bytes: int
     files: int
+    bytes: int
+    some: int
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A file that may match."""
+    """A file that may match, and the pieces in which it may: their first lines, None for the whole text."""
 
     branch_id: int
     path: str
     language: str
     cut_id: int
     blob_id: int
+    size: int  # of what is to be searched
+    pieces: list[int] | None
 
 
 def candidates(
@@ -45,58 +55,125 @@ def candidates(
     order: Sequence[Sequence[str]],
     first: Sequence[int],
     budget: Budget,
+    *,
+    whole: bool = False,
 ) -> tuple[list[Candidate], int]:
     """Return the files that may match, as many as the budget allows, and how many there are.
+
+    A text that is not to be seen as a ``whole`` needs to be looked at in those pieces alone that meet the need.
 
     The cuts in ``first`` come first, then the languages outside ``order``, then those of its first group, and so on;
     then paths decide. So the same request over the same commits gets the same files.
     """
-    shown: list[int] | None = None
+    given = parameters(filters) | {
+        "first": list(first),
+        "whole": budget.whole,
+        "bytes": budget.bytes,
+        "files": budget.files,
+        "some": budget.some,
+    }
+    source, matching = sql.SQL("(select blob_id, size from blob)"), None
     if need:
-        values: dict[str, Any] = {}
-        query = sql.SQL("select blob_id from blob where {}").format(_needs(need, values))
-        shown = [row[0] for row in connection.execute(query, values, binary=True)]
-    source = sql.SQL("unnest(%(blobs)s::int8[]) c (blob_id) join blob b using (blob_id)" if need else "blob b")
+        matching = _matching(connection, need, whole=whole)
+        given |= {"blobs": pack(matching.blobs), "sizes": pack(matching.sizes)}
+        source = sql.SQL("unnest(%(blobs)s::int8[], %(sizes)s::int8[])")  # tells the planner how many there are
     groups = sql.SQL(" ").join(
         sql.SQL("when f.language = any({}) then {}").format(sql.Literal(list(group)), sql.Literal(n))
         for n, group in enumerate(order, 1)
     )
     query = sql.SQL(
         """
-        select branch_id, path, language, cut_id, blob_id, files from (
-            select *, count(*) over () as files, sum(size) over () as whole, sum(size) over (
+        with found as materialized (
+            select f.branch_id, f.path, f.language, f.cut_id, c.blob_id, c.size::int4,
+                f.cut_id <> all(%(first)s) as later, case {groups} else 0 end as place
+            from (
+                select blob_id, c.size, cut_id from {source} c (blob_id, size) join cut using (blob_id) offset 0
+            ) c join file f using (cut_id) where {where}  -- "offset 0" joins the narrow rows first
+        ),
+        everything as materialized (
+            select count(*) as files, coalesce(sum(size), 0) <= %(whole)s as fits from found
+        )
+        select branch_id, path, language, cut_id, blob_id, size, files from (
+            select *, sum(size) over (
                 order by later, place, path, branch_id, blob_id rows unbounded preceding
             ) - size as before
             from (
-                select f.branch_id, f.path, f.language, f.cut_id, b.blob_id, b.size,
-                    f.cut_id <> all(%(first)s) as later, case {groups} else 0 end as place
-                from {source} join file f on f.oid = b.oid where {where}
-            ) found
-        ) counted
-        where (whole <= %(whole)s or before < %(bytes)s) order by later, place, path, branch_id, blob_id limit %(files)s
+                select * from found order by later, place, path, branch_id, blob_id
+                limit (select case when fits then %(files)s else %(some)s end from everything)
+            ) firsts
+        ) counted, everything
+        where fits or before < %(bytes)s order by later, place, path, branch_id, blob_id
         """
     ).format(groups=groups, source=source, where=where_file(filters))
-    given = parameters(filters) | {
-        "blobs": shown,
-        "first": list(first),
-        "whole": budget.whole,
-        "bytes": budget.bytes,
-        "files": budget.files,
-    }
-    rows = connection.execute(query, given, binary=True).fetchall()
-    return [Candidate(*row[:5]) for row in rows], rows[0][5] if rows else 0
+    rows = fetch(connection, query, given)
+    pieces = matching.pieces([row[4] for row in rows]) if matching else [None] * len(rows)
+    found = [Candidate(*(*row[:6], some)) for row, some in zip(rows, pieces, strict=True)]
+    return found, rows[0][6] if rows else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Matching:
+    """The blobs that meet a need, in their order, with the bytes to be searched of each, and their pieces in a row."""
+
+    blobs: Integers
+    sizes: Integers
+    starts: Integers  # of each blob in ``lines``
+    lines: Integers | None  # None: all of them
+
+    def pieces(self, blob_ids: Sequence[int]) -> list[list[int] | None]:
+        """Return the first lines of the pieces that meet the need."""
+        if self.lines is None:
+            return [None] * len(blob_ids)
+        ends = np.append(self.starts[1:], len(self.lines))
+        at = np.searchsorted(self.blobs, blob_ids)
+        return [self.lines[start:end].tolist() for start, end in zip(self.starts[at], ends[at], strict=True)]
+
+
+def _matching(connection: Connection, need: Need, *, whole: bool) -> _Matching:
+    given: dict[str, Any] = {}
+    if whole:
+        query = sql.SQL("select array_agg(blob_id), array_agg(size) from blob where {}")
+        ((blobs, sizes),) = fetch(connection, query.format(_needs_of_blob(need, given)), given)
+        return _Matching(NONE, NONE, NONE, None) if blobs is None else _Matching(blobs, sizes, NONE, None)
+    query = sql.SQL("select array_agg(blob_id), array_agg(line), array_agg(octet_length(body)) from piece where {}")
+    ((blobs, lines, sizes),) = fetch(connection, query.format(_needs(need, given)), given)
+    if blobs is None:
+        return _Matching(NONE, NONE, NONE, NONE)
+    order = np.lexsort((lines, blobs))
+    different, starts = np.unique(blobs[order], return_index=True)
+    return _Matching(different, np.add.reduceat(sizes[order], starts), starts, lines[order])
+
+
+def _holds(grams: Collection[str], values: dict[str, Any]) -> sql.Composed:
+    name = f"grams{len(values)}"
+    values[name] = sorted(grams)
+    return sql.SQL("{} @> {}::text[]").format(EXPRESSION, sql.Placeholder(name))
 
 
 def _needs(need: Need, values: dict[str, Any]) -> sql.Composed:
-    """Return the condition on a blob's trigrams; what it compares with is added to ``values``."""
-    clauses: list[sql.Composable] = []
-    if need.grams:
-        name = f"grams{len(values)}"
-        values[name] = sorted(need.grams)
-        clauses.append(sql.SQL("{} @> {}::text[]").format(EXPRESSION, sql.Placeholder(name)))
+    """Return the condition on a piece's trigrams; what it compares with is added to ``values``."""
+    clauses: list[sql.Composable] = [_holds(need.grams, values)] if need.grams else []
     for group in need.either:
         clauses.append(sql.SQL("({})").format(sql.SQL(" or ").join(_needs(one, values) for one in group)))
     return sql.SQL("({})").format(sql.SQL(" and ").join(clauses))
+
+
+def _needs_of_blob(need: Need, values: dict[str, Any]) -> sql.Composed:
+    """Return the condition on a blob that has the trigrams in whichever of its pieces, the last letters first."""
+    some = sorted(need.grams, reverse=True)[:MAX_GRAMS]
+    clauses: list[sql.Composable] = [
+        sql.SQL("blob_id in (select blob_id from piece where {})").format(_holds([gram], values)) for gram in some
+    ]
+    for group in need.either:
+        clauses.append(sql.SQL("({})").format(sql.SQL(" or ").join(_needs_of_blob(one, values) for one in group)))
+    return sql.SQL("({})").format(sql.SQL(" and ").join(clauses))
+
+
+class Piece(NamedTuple):
+    """Some lines of a text in UTF-8, with the number of the first one."""
+
+    line: int
+    body: bytes
 
 
 class _Bytes(Loader):
@@ -106,15 +183,56 @@ class _Bytes(Loader):
         return bytes(data)
 
 
-def bodies(connection: Connection, blob_ids: Sequence[int]) -> Iterator[dict[int, bytes]]:
-    """Yield the texts of blobs in UTF-8, a batch at a time, in the order asked for."""
-    query = "select blob_id, coalesce(body, '') from blob where blob_id = any(%s)"
+def texts(connection: Connection, wanted: Sequence[Candidate]) -> Iterator[tuple[int, list[Piece]]]:
+    """Yield what is to be searched of each blob, in the order asked for; a few megabytes are read at once."""
+    batch: dict[int, Candidate] = {}
+    size = 0
+    for one in {one.blob_id: one for one in wanted}.values():
+        batch[one.blob_id] = one
+        size += one.size
+        if size >= BATCH:
+            yield from _read(connection, batch)
+            batch, size = {}, 0
+    yield from _read(connection, batch)
+
+
+def _read(connection: Connection, batch: dict[int, Candidate]) -> Iterator[tuple[int, list[Piece]]]:
+    some = [(blob_id, line) for blob_id, one in batch.items() for line in one.pieces or ()]
+    rows = _pieces(connection, "where blob_id = any(%s)", [[i for i, one in batch.items() if one.pieces is None]])
+    rows += _pieces(connection, f"join {_PAIRS} using (blob_id, line)", [[i for i, _ in some], [n for _, n in some]])
+    found: dict[int, list[Piece]] = {blob_id: [] for blob_id in batch}
+    for blob_id, line, body in rows:
+        found[blob_id].append(Piece(line, body))
+    yield from found.items()
+
+
+_PAIRS = "unnest(%s::int8[], %s::int4[]) w (blob_id, line)"
+
+
+def _pieces(connection: Connection, which: str, given: Sequence[Sequence[int]]) -> list[tuple[int, int, bytes]]:
+    if not given[0]:
+        return []
     with connection.cursor() as cursor:
         cursor.adapters.register_loader("text", _Bytes)
-        different = list(dict.fromkeys(blob_ids))
-        for n in range(0, len(different), BATCH):
-            cursor.execute(query, [different[n : n + BATCH]])
-            yield dict(cursor.fetchall())
+        query = f"select blob_id, line, body from piece {which} order by blob_id, line"
+        return cursor.execute(query, given).fetchall()
+
+
+def around(connection: Connection, lines: Sequence[tuple[int, int]], *, whole: bool) -> dict[int, list[Piece]]:
+    """Return, by blob, the pieces that hold some (blob, line), or all of them."""
+    found: dict[int, list[Piece]] = {}
+    ids = [blob_id for blob_id, _ in lines]
+    if whole:
+        rows = _pieces(connection, "where blob_id = any(%s)", [ids])
+    else:
+        which = (
+            "where (blob_id, line) in (select w.blob_id, (select max(p.line) from piece p where p.blob_id = w.blob_id"
+            f" and p.line <= w.line) from {_PAIRS})"
+        )
+        rows = _pieces(connection, which, [ids, [line for _, line in lines]])
+    for blob_id, line, body in rows:
+        found.setdefault(blob_id, []).append(Piece(line, body))
+    return found
 
 
 class Span(NamedTuple):
@@ -169,16 +287,26 @@ class Defined:
     end_line: int
 
 
-_LAST = "lower(substring(name from '[^.]*$'))"  # as the index symbol_last has it
+_LAST = "lower(substring(s.name from '[^.]*$'))"
+_IS_NAMED = f"{SPELT} = %(spelt)s and {_LAST} = %(last)s"  # the first by an index, which knows no separators
 # An implementation or a section has a name, but does not define it.
-_DEFINES = "kind not in ('impl', 'section')"
+_DEFINES = "s.kind not in ('impl', 'section')"
+
+
+def _lower(name: str) -> str:
+    """Return a name in lower case as the database has it: ASCII alone."""
+    return name.encode().lower().decode()
+
+
+def _named(name: str) -> dict[str, object]:
+    return {"last": _lower(name), "spelt": _lower(name).translate(dict.fromkeys(map(ord, "_$-")))}
 
 
 def defining(connection: Connection, name: str) -> list[int]:
     """Return cuts that define a symbol of that last name, in any case of letters."""
     rows = connection.execute(
-        f"select distinct cut_id from symbol where {_LAST} = %s and {_DEFINES} order by 1 limit %s",
-        [name.lower(), MAX_DEFINING],
+        f"select distinct cut_id from symbol s where {_IS_NAMED} and {_DEFINES} order by 1 limit %(most)s",
+        _named(name) | {"most": MAX_DEFINING},
     )
     return [row[0] for row in rows]
 
@@ -186,9 +314,9 @@ def defining(connection: Connection, name: str) -> list[int]:
 def defined(connection: Connection, cut_ids: Collection[int], names: Collection[str]) -> list[Defined]:
     """Return the symbols of cuts whose last name is one of ``names``, in any case of letters."""
     rows = connection.execute(
-        f"select cut_id, name, start_line, end_line from symbol where cut_id = any(%s) and {_LAST} = any(%s)"
+        f"select cut_id, name, start_line, end_line from symbol s where cut_id = any(%s) and {_LAST} = any(%s)"
         f" and {_DEFINES} order by cut_id, ord",
-        [list(cut_ids), sorted({name.lower() for name in names})],
+        [list(cut_ids), sorted({_lower(name) for name in names})],
     )
     return [Defined(*row) for row in rows]
 
@@ -213,18 +341,21 @@ def lookup(connection: Connection, filters: Filters, qualified: str, limit: int)
         """
         select f.branch_id, f.path, f.language, f.cut_id, k.blob_id, s.name, s.start_line, s.end_line
         from symbol s join file f using (cut_id) join cut k using (cut_id)
-        where {last} = %(last)s and {defines} and {where}
+        where {named} and {defines} and {where}
             and (s.name = %(name)s or right(s.name, %(length)s) = %(tail)s)
         order by s.name <> %(name)s, f.path, f.branch_id, s.ord limit %(limit)s
         """
-    ).format(last=sql.SQL(_LAST), defines=sql.SQL(_DEFINES), where=where_file(filters))
-    given = parameters(filters) | {
-        "last": qualified.rpartition(".")[2].lower(),
-        "name": qualified,
-        "tail": "." + qualified,
-        "length": len(qualified) + 1,
-        "limit": limit,
-    }
+    ).format(named=sql.SQL(_IS_NAMED), defines=sql.SQL(_DEFINES), where=where_file(filters))
+    given = (
+        parameters(filters)
+        | _named(qualified.rpartition(".")[2])
+        | {
+            "name": qualified,
+            "tail": "." + qualified,
+            "length": len(qualified) + 1,
+            "limit": limit,
+        }
+    )
     return [Lookup(*row) for row in connection.execute(query, given)]
 
 

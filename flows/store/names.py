@@ -14,7 +14,7 @@ from flows.store.read import Filters, Hit
 
 MAX_DEFINITIONS = 50
 MAX_FILES = 40
-_SPELT = "lower(translate(substring(s.name from '[^.]*$'), '_$-', ''))"  # as index symbol_spelt has it
+SPELT = "lower(translate(substring(s.name from '[^.]*$'), '_$-', ''))"  # as index symbol_spelt has it
 
 
 def definitions(connection: Connection, filters: Filters, names: Collection[str], exact: str = "") -> list[Hit]:
@@ -38,7 +38,7 @@ def definitions(connection: Connection, filters: Filters, names: Collection[str]
             f.path, f.branch_id, s.ord)
         order by 16 limit {limit}
         """
-    ).format(spelt=sql.SQL(_SPELT), where=where(filters), limit=sql.Literal(MAX_DEFINITIONS))
+    ).format(spelt=sql.SQL(SPELT), where=where(filters), limit=sql.Literal(MAX_DEFINITIONS))
     given = parameters(filters) | {"names": sorted(names), "exact": exact}
     return [Hit(*row) for row in connection.execute(statement, given)] if names else []
 

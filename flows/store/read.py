@@ -15,6 +15,7 @@ from datetime import datetime
 import psycopg
 
 from flows.store.connect import Connection
+from flows.store.pieces import TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +209,7 @@ class FileInfo:
 def files(connection: Connection, branch_ids: Sequence[int], path: str) -> list[FileInfo]:
     """Return the file ``path`` of each of the branches that has it."""
     rows = connection.execute(
-        "select f.branch_id, f.path, f.language, f.oid, f.skip, b.body from file f left join blob b using (oid)"
+        f"select f.branch_id, f.path, f.language, f.oid, f.skip, {TEXT} from file f left join blob b using (oid)"
         " where f.path = %s and f.branch_id = any(%s) order by f.branch_id",
         [path, list(branch_ids)],
     )

@@ -89,7 +89,9 @@ def test_p11_a_change_of_equal_size_within_the_same_second_is_seen(index: Indexe
     index(repo)
     repo.commit(a_py="VALUE = 2\n")
     assert index(repo).files.new == 1
-    assert rows(index.database, "select body from blob join file using (oid)") == [("VALUE = 2\n",)]
+    assert rows(index.database, "select body from piece join blob using (blob_id) join file using (oid)") == [
+        ("VALUE = 2\n",)
+    ]
 
 
 def test_p14_removing_one_of_three_identical_files_removes_one_location(index: Indexer, repo: Repo) -> None:
@@ -165,7 +167,7 @@ def test_p47_line_numbers_are_gits_and_carriage_returns_stay(index: Indexer, rep
     index(repo)
     found = rows(index.database, "select start_line, end_line from symbol where name = 'two'")
     assert found == [(5, 6)]
-    assert "\r\n" in str(rows(index.database, "select body from blob")[0][0])
+    assert "\r\n" in str(rows(index.database, "select body from piece")[0][0])
 
 
 def test_p51_long_paths_and_symbols_are_stored(index: Indexer, repo: Repo) -> None:
@@ -184,7 +186,7 @@ def test_p52_p53_p45_odd_encodings_are_read(index: Indexer, repo: Repo) -> None:
     repo.write("bom.py", b"\xef\xbb\xbfdef bom_function():\n    return 1\n")
     repo.commit()
     assert index(repo).outcome == "done"
-    text = "\n".join(str(body) for (body,) in rows(index.database, "select body from blob"))
+    text = "\n".join(str(body) for (body,) in rows(index.database, "select body from piece"))
     for word in ("nul_inside", "Utf16Thing", "caf\xe9_price", "日本語テキスト", "bom_function"):
         assert word in text
     assert "\0" not in text and "\ufeff" not in text

@@ -250,7 +250,8 @@ def test_gc_waits_for_runs(team: Team) -> None:
         "update lex set length = length + 1 where text_id = (select min(text_id) from lex)",
         "update emb_5555555555555555 set vector = vector + array_fill(0.5, array[16])::halfvec",
         "update symbol set name = 'wrong' where ord = 0",
-        "update blob set body = body || 'x'",
+        "update piece set body = body || 'x'",
+        "delete from piece",
     ],
 )
 def test_verify_finds_and_heals_what_is_there_but_wrong(team: Team, damage: str) -> None:

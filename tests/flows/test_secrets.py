@@ -246,7 +246,7 @@ def test_a_text_that_another_repository_has_stored_is_masked_anew_by_whoever_rea
     _new_detector(monkeypatch)
     index(repo, name="usual")
     with index.database.connect() as connection:
-        assert connection.execute("select body like '%%*********%%' from blob").fetchall() == [(True,)]
+        assert connection.execute("select body like '%%*********%%' from piece").fetchall() == [(True,)]
     index(repo, name="all", rules=Rules(include_generated=True))
     assert "acme-000" not in dump(index)
 

@@ -311,7 +311,7 @@ def test_an_ignore_file_denies_and_purges_and_cannot_let_in(index: Indexer, repo
     assert list(paths(index.database)) == [".gitstrataignore", "c.py"]
     with index.database.connect() as connection:
         assert not connection.execute("select 1 from text where body like '%%hidden_by_owner%%'").fetchall()
-        assert not connection.execute("select 1 from blob where body like '%%hidden_by_owner%%'").fetchall()
+        assert not connection.execute("select 1 from piece where body like '%%hidden_by_owner%%'").fetchall()
 
 
 def test_policy_files_hold_even_if_denied_and_are_not_stored_for_it(index: Indexer, repo: Repo) -> None:

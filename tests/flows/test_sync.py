@@ -215,7 +215,7 @@ def test_what_is_left_out_has_a_reason(index: Indexer, repo: Repo, tmp_path: Pat
         "vendor/other": "submodule",
     }
     with index.database.connect() as connection:  # law 7: nothing from outside the repository
-        assert connection.execute("select 1 from blob where body like '%root:%'").fetchone() is None
+        assert connection.execute("select 1 from piece where body like '%root:%'").fetchone() is None
 
 
 def test_skipped_blobs_are_not_read_again(index: Indexer, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,8 +13,10 @@ from psycopg.conninfo import make_conninfo
 
 from flows import settings
 from flows.errors import UsageError
+from flows.store import pieces
 from flows.store.connect import Database
 from flows.store.grep import Budget
+from flows.store.pieces import TEXT
 from flows.store.trigrams import EXPRESSION
 from mcp_tools import found, render
 from mcp_tools import search_code as tool
@@ -248,6 +250,50 @@ def test_multiline_matches_count_where_they_begin(texts: tuple[Index, Path]) -> 
     assert totals(search_code(index, r"alpha\n\nbeta"))[:2] == (0, 0)  # a line has no line end
 
 
+def test_a_text_in_many_pieces_is_searched_like_one(
+    index: Indexer, reader: Index, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "SIZE", 64)
+    functions = "".join(f"def f{n}():\n    return needle({n})\n\n" for n in range(40))
+    repo.commit(
+        a_py=f"{functions}last = 'Größe'\nneedle",
+        b_py="needle = 'größe'\n",
+        c_py=f"{functions.replace('needle', 'nothing')}class Deep:\n    def below(self):\n        return 1\n",
+    )
+    index(repo)
+    with index.database.connect() as connection:
+        assert connection.execute(
+            "select max(n) > 20 from (select count(*) n from piece group by blob_id) c"
+        ).fetchone() == (True,)
+    for pattern, arguments, expected in [
+        ("needle", {}, (42, 2)),
+        (r"needle\(1\d\)$", {}, (10, 1)),
+        ("^$", {}, (80, 2)),
+        (".*", {}, (246, 3)),
+        (r"\Adef f", {}, (2, 2)),
+        (r"\Aneedle", {}, (1, 1)),
+        (r"^needle\z", {}, (1, 1)),
+        (r"(?-m)^(def|needle)", {}, (3, 3)),
+        (r"needle\(3\)\n\ndef f4\(", {"multiline": True}, (1, 1)),
+        (r"f3\((.*\n)*.*Größe", {"multiline": True}, (1, 1)),
+        ("Größe", {}, (1, 1)),
+        ("GRÖSSE", {"ignore_case": True}, (0, 0)),
+        ("GRÖßE", {"ignore_case": True}, (2, 2)),
+        ("gr(ö|o)ße", {}, (1, 1)),
+    ]:
+        answer = search_code(reader, pattern, **arguments)  # type: ignore[arg-type]
+        assert (totals(answer)[:2], answer.totals.exact) == (expected, True), pattern
+    lines = [line.model_dump() for row in all_rows(reader, r"needle\((0|30)\)|^needle$") for line in row.lines]
+    assert sorted(lines, key=lambda line: line["line"]) == [
+        {"line": 2, "text": "return needle(0)"},
+        {"line": 92, "text": "return needle(30)"},
+        {"line": 122, "text": "needle"},
+    ]
+    assert [line.model_dump() for line in search_code(reader, "Deep.below").result[0].lines] == [
+        {"line": 122, "text": "def below(self):"}
+    ]
+
+
 def test_long_lines_are_cut_around_the_match(index: Indexer, reader: Index, repo: Repo) -> None:
     filler = "x = 1; " * 300
     repo.commit(
@@ -321,7 +367,7 @@ def test_everything_of_a_hostile_repository_is_a_small_answer_with_exact_totals(
     index(make_hostile(tmp_path / "hostile"), name="hostile")
     with index.database.connect() as connection:
         bodies = [row[0] for row in connection.execute(
-            "select b.body from file f join blob b using (oid) where f.cut_id is not null")]  # fmt: skip
+            f"select {TEXT} from file f join blob b using (oid) where f.cut_id is not null")]  # fmt: skip
     lines = [line for body in bodies for line in body.removesuffix("\n").split("\n") if body]
     for pattern in (".*", "e"):
         answer = search_code(reader, pattern)
@@ -358,25 +404,29 @@ def test_beyond_the_budget_totals_are_lower_bounds_and_always_the_same(
     repo.commit(z_py="class needle:\n    pass\n")
     index(repo)
     assert totals(search_code(reader, "needle")) == (1261, 61, 31, True)
-    monkeypatch.setattr(tool, "BUDGET", Budget(whole=1 << 20, bytes=1 << 20, files=5))
+    monkeypatch.setattr(tool, "BUDGET", Budget(whole=1 << 20, files=5, bytes=1 << 20, some=5))
     answer = search_code(reader, "needle")
     assert ids(answer)[0] == "z.py#needle"  # what defines the name is looked at first, then code
     assert all(row.language == "python" for row in answer.result)
     assert totals(answer) == (9, 5, 5, False) and "of 61 files that may match, the first 5" in answer.note
     assert answer == search_code(reader, "needle")
-    monkeypatch.setattr(tool, "BUDGET", Budget(whole=300, bytes=200, files=1_000))
+    monkeypatch.setattr(tool, "BUDGET", Budget(whole=300, files=1_000, bytes=200, some=1_000))
     assert not search_code(reader, "n.*e").totals.exact
-    monkeypatch.setattr(tool, "BUDGET", Budget(whole=1 << 20, bytes=1 << 20, files=1_000))
+    monkeypatch.setattr(tool, "ENOUGH", 3)
+    assert totals(search_code(reader, "needle"))[0] == 5  # what cannot be exact ends early
+    monkeypatch.setattr(tool, "BUDGET", Budget(whole=300, files=1_000, bytes=1 << 20, some=2))
+    assert totals(search_code(reader, "needle"))[1] == 2
+    monkeypatch.setattr(tool, "BUDGET", Budget(whole=1 << 20, files=1_000, bytes=1 << 20, some=1_000))
     monkeypatch.setattr(tool, "MAX_LINES", 20)
     assert not search_code(reader, "needle").totals.exact
 
 
 def test_the_database_answers_from_the_index(library: Index) -> None:
-    query = sql.SQL("explain select blob_id from blob where {} @> %(grams)s::text[]").format(EXPRESSION)
+    query = sql.SQL("explain select blob_id from piece where {} @> %(grams)s::text[]").format(EXPRESSION)
     with library.snapshot() as connection:
         connection.execute("set local enable_seqscan = off")
         plan = "\n".join(row[0] for row in connection.execute(query, {"grams": ["foo"]}))
-    assert "blob_trigram" in plan
+    assert "piece_trigram" in plan
 
 
 def test_a_search_that_takes_too_long_is_an_error(library: Index, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from yoyo.backends.core.postgresql import PostgresqlPsycopgBackend
 
 from flows import settings
-from flows.errors import GitstrataError, SchemaMismatch, UsageError
+from flows.errors import DatabaseError, GitstrataError, SchemaMismatch, UsageError
 from flows.store.connect import MIGRATIONS, connect, open_database, schema_version
-
-
-@pytest.fixture
-def dsn(server: str) -> Iterator[str]:
-    """A database without a schema."""
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute("create database bare")
-        yield make_conninfo(server, dbname="bare")
-        connection.execute("drop database bare with (force)")
 
 
 def test_a_migration_that_was_cut_off_is_done_again(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,6 +60,16 @@ def test_a_database_of_the_first_schema_is_upgraded_with_what_it_holds(
     open_database(config, upgrade=True).close()
     with connect(dsn) as connection:
         assert connection.execute("select path, category from file").fetchall() == [("a.bin", "")]
+
+
+def test_a_database_in_another_encoding_is_refused(server: str) -> None:
+    with connect(server) as connection:
+        connection.execute("create database latin template template0 encoding 'LATIN1' locale 'C'")
+        try:
+            with pytest.raises(DatabaseError, match=r"is encoded in LATIN1: create one with .* ENCODING 'UTF8'"):
+                open_database(settings.load({"GITSTRATA_DSN": make_conninfo(server, dbname="latin")}))
+        finally:
+            connection.execute("drop database latin with (force)")
 
 
 def only(folder: Path, *names: str) -> Path:
