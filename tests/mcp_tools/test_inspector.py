@@ -22,7 +22,7 @@ from tests.mcp_tools.conftest import ROOT
 from tests.mcp_tools.http_server import process
 from tests.mcp_tools.test_serve_http import ALL, ROWS, write_tokens
 
-INSPECTOR = os.environ.get("MCP_INSPECTOR") or shutil.which("mcp-inspector-cli")
+INSPECTOR = os.environ.get("MCP_INSPECTOR") or shutil.which("mcp-inspector")
 pytestmark = pytest.mark.skipif(INSPECTOR is None, reason="the inspector is not installed")
 
 CALLS = {
