@@ -247,8 +247,8 @@ class Loader:
         copy_rows(
             self.connection,
             "blob",
-            ["int8", "text", "int8", "jsonb", "text", "timestamptz"],
-            ((cut_id, oid, 0, "{}", None, _NOW) for oid, (_, cut_id, *_) in zip(oids, files, strict=True)),
+            ["int8", "text", "int8", "jsonb", "timestamptz"],
+            ((cut_id, oid, 0, "{}", _NOW) for oid, (_, cut_id, *_) in zip(oids, files, strict=True)),
         )
         copy_rows(
             self.connection,
