@@ -53,7 +53,8 @@ ATTRIBUTES = (
     "*.md filter=lfs\n",
 )
 IGNORED = ("docs/\n", "*.py\n!a.py\n", "# nothing\n")
-TABLES = ("chunk", "lex", "symbol", "file", "text", "cut", "blob", "emb_5555555555555555", "member_5555555555555555")
+_OF_MODEL = ("emb_5555555555555555", "sign_5555555555555555", "mean_5555555555555555")
+TABLES = ("chunk", "lex", "symbol", "file", "text", "cut", "blob", "piece", *_OF_MODEL)
 
 
 def empty(database: Database) -> None:

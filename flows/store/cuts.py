@@ -247,7 +247,7 @@ def broken_among(connection: Connection, cut_ids: Collection[int], model: Model)
 
 
 def _broken(connection: Connection, asked: sql.SQL, parameter: int | list[int], model: Model) -> frozenset[int]:
-    """Return the cuts whose chunks or symbols are not as many as they say, or whose texts lack words or a vector."""
+    """Return the cuts that lack chunks, symbols or their blob's text, or whose chunks' texts lack words or a vector."""
     query = sql.SQL(
         """
         with asked as ({asked}),
@@ -261,6 +261,7 @@ def _broken(connection: Connection, asked: sql.SQL, parameter: int | list[int], 
             left join named n using (cut_id)
         where coalesce(h.chunks, 0) <> (select sum(x) from unnest(k.levels) x)
             or h.lexed <> h.chunks or h.embedded <> h.chunks or coalesce(n.symbols, 0) <> k.symbols
+            or not exists (select from piece p where p.blob_id = k.blob_id)
         """
     ).format(asked=asked, vectors=model.vectors)
     return frozenset(row[0] for row in connection.execute(query, [parameter]))

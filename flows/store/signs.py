@@ -84,8 +84,8 @@ def _fill(connection: Connection, model: Model, which: str, given: dict[str, Any
         " (select from {means} m where m.cut_id = c.cut_id) order by c.cut_id, c.ord on conflict do nothing"
     )
     means = (
-        "insert into {means} select k.cut_id, (select avg(v.vector) from chunk c join {vectors} v using (text_id)"
-        " where c.cut_id = k.cut_id and c.level > 0 and c.ord <= {most})"
+        "insert into {means} select k.cut_id, (select avg(v.vector order by c.ord) from chunk c join {vectors} v"
+        " using (text_id) where c.cut_id = k.cut_id and c.level > 0 and c.ord <= {most})"
         " from cut k where k.cut_id = " + which + " order by k.cut_id on conflict do nothing"
     )
     for statement in (signs, means):  # a cut that has its mean has its signs

@@ -202,7 +202,7 @@ def test_a_new_deny_rule_purges_what_nothing_else_shows(team: Team) -> None:
     team.sync()
     Indexer(team.database, team.shop.settings, team.embedder)(team.repo, name="other", rules=Rules(deny=("secret.py",)))
     assert team.sync(team.config(rules=Rules(deny=("secret.py", "shared.py")))) == [("main", "done")]
-    for table in ("blob", "text", "chunk", "symbol", "lex", "file", "term_df"):
+    for table in ("blob", "piece", "text", "chunk", "symbol", "lex", "file", "term_df"):
         assert team.rows(f"select 1 from {table} t where t::text like '%xyzzysecret%' or t::text like '%hush%'") == []
     assert team.rows("select count(*) > 0 from text where body like '%shared%'") == [(True,)]  # the other one shows it
 
@@ -251,7 +251,7 @@ def test_gc_waits_for_runs(team: Team) -> None:
         "update emb_5555555555555555 set vector = vector + array_fill(0.5, array[16])::halfvec",
         "update symbol set name = 'wrong' where ord = 0",
         "update piece set body = body || 'x'",
-        "delete from piece",
+        "update lex set weights = '{1:1}/1000000000'",
     ],
 )
 def test_verify_finds_and_heals_what_is_there_but_wrong(team: Team, damage: str) -> None:

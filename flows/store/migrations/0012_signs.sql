@@ -25,8 +25,8 @@ begin
                 ' binary_quantize(v.vector)::bit(%s) from chunk c join %I v using (text_id)'
                 ' where exists (select from file f where f.cut_id = c.cut_id) order by 1, 2',
                 found.signs, found.dimension, found.vectors);
-            execute format('insert into %I select c.cut_id, avg(v.vector) filter (where c.level > 0 and c.ord <= 200)'
-                ' from chunk c join %I v using (text_id) where exists (select from file f where f.cut_id = c.cut_id)'
+            execute format('insert into %I select c.cut_id, avg(v.vector order by c.ord)'
+                ' filter (where c.level > 0 and c.ord <= 200) from chunk c join %I v using (text_id) where exists (select from file f where f.cut_id = c.cut_id)'
                 ' group by 1 order by 1', found.means, found.vectors);
         end if;
         execute format('alter table %I add primary key (cut_id, ord), add foreign key (cut_id, ord) references chunk'
