@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from flows.store import candidates, runs
+from flows.store import candidates, grep, runs
 from flows.store.read import BranchInfo
 from flows.store.runs import Run
 from flows.wording import counted
@@ -123,6 +123,10 @@ def nothing(connection: Connection, where: Scope) -> str:
         return f"{searched}: the commit has no file that may be indexed."
     if candidates.count_files(connection, where.filters) == 0:
         if where.filters.narrow:
+            if reasons := grep.left_out(connection, where.filters):
+                left_out = f"{counted(sum(reasons.values()), 'file')} ({_counts(reasons)})"
+                rule = "`gitstrata explain REPO PATH` names the rule"
+                return f"All that the filters leave of {searched} is kept out of the index: {left_out}; {rule}."
             narrowing = f"{argument('paths')} and {argument('languages')}"
             return f"The filters leave no file of {searched}: check {narrowing}, or leave them out."
         return f"{searched}: every file was skipped; {tool('index_status')} lists the reasons."

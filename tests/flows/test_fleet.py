@@ -350,7 +350,7 @@ def test_a_deny_rule_purges_older_versions_too(team: Team) -> None:
     team.sync()
     team.repo.commit(secret_py=SECRET.replace("xyzzysecret", "third"))  # changed in the very push that denies it
     team.sync(team.config(rules=Rules(deny=("secret.py",))))
-    for table in ("blob", "text", "chunk", "lex", "term_df"):
+    for table in ("blob", "piece", "text", "chunk", "lex", "term_df"):
         assert team.rows(f"select 1 from {table} t where t::text ~ 'xyzzysecret|plughsecret|hush'") == []
     assert team.rows("select purge_due from branch") == [(False,)]
 

@@ -282,11 +282,13 @@ def test_kinds_of_nothing_are_told_apart(library: Index) -> None:
     # P112: an empty result looked like a failure, and the agent left for grep
     filtered = code_search(library, "retry", repo="acme/http", paths=["nowhere"]).note
     skipped = code_search(library, "retry", repo="acme/pictures").note
+    excluded = code_search(library, "retry", repo="acme/pictures", paths=["*"]).note
     bare = code_search(library, "retry", repo="acme/bare").note
     assert "The filters leave no file of acme/http (main)" in filtered
     assert "every file was skipped; index_status lists the reasons" in skipped
     assert "the commit has no file" in bare
-    assert len({filtered, skipped, bare}) == 3
+    assert "is kept out of the index: " in excluded and "gitstrata explain" in excluded
+    assert len({filtered, skipped, excluded, bare}) == 4
 
 
 @pytest.mark.parametrize(
