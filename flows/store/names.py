@@ -40,7 +40,7 @@ def definitions(connection: Connection, filters: Filters, names: Collection[str]
         """
     ).format(spelt=sql.SQL(SPELT), where=where(filters), limit=sql.Literal(MAX_DEFINITIONS))
     given = parameters(filters) | {"names": sorted(names), "exact": exact}
-    return [Hit(*row) for row in connection.execute(statement, given)] if names else []
+    return [Hit(*row) for row in connection.execute(statement, given).fetchall()] if names else []
 
 
 def file_similarities(

@@ -146,7 +146,7 @@ def branches(connection: Connection, repo: str = "", branch: str = "") -> list[B
         order by r.name, b.name
         """,
         {"repo": repo, "branch": branch},
-    )
+    ).fetchall()
     return [BranchInfo(*row) for row in rows]
 
 
