@@ -89,7 +89,7 @@ def main() -> None:
         corpus = Corpus(given.folder)
         with database.connect() as connection:
             loader = Loader(connection, embedder, corpus)
-            for size in sizes:
+            for size in sizes[-1:] if loader.kept else sizes:
                 loader.load(size)
                 loader.finish(database)
                 found.append(measure(settings, database, embedder, corpus))
