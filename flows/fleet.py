@@ -44,6 +44,7 @@ class Options:
     wait: bool = True
     history: int = past.BUDGET  # commits whose facts are read at most, a branch
     folder: Path | None = None  # where the configuration was read from, to say where a rule stands
+    builds_index: bool = True  # of vectors after each repository; False: the caller does, after all
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +259,7 @@ def _sync_branch(shop: Workshop, opened: _Opened, options: Options, name: str, r
             ledger=options.ledger,
             verify=options.verify,
             history=options.history,
+            builds_index=options.builds_index,
             place=partial(places.find, options.folder, config.name) if options.folder else plan.nowhere,
         )
         return sync(shop.database, shop.settings, shop.embedder, target, shop.progress)

@@ -72,6 +72,7 @@ class Target:
     verify: bool = False  # compare everything that is shown with what git and the model say
     place: plan.Place = plan.nowhere  # where a rule stands
     history: int = past.BUDGET  # commits whose facts are read at most, once the commit is published
+    builds_index: bool = True  # of vectors, where there are enough by now; False: the caller does, after others
 
 
 def sync(
@@ -412,8 +413,9 @@ class _Run:
             lexicon.note_moved(connection, self.report.vectors.computed + abs(grown))
             lexicon.refresh_if_moved(connection, model, force=published.purge_due)
             trigrams.settle(connection)
-        with self.report.stage("vector index"):
-            self._build_index(model)
+        if self.target.builds_index:
+            with self.report.stage("vector index"):
+                self._build_index(model)
         self._describe(connection, published, added=added)
         self.report.outcome = "partial" if published.failed else "done"
 

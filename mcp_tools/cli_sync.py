@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from flows.fleet import Options
     from flows.report import Report
     from flows.store.collect import Collected
+
+log = logging.getLogger("gitstrata")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON value on standard output, and nothing else there.")]
 GRACE_DAYS = 14
@@ -166,14 +170,46 @@ def _chosen(settings: Settings, names: Sequence[str], options: Options) -> tuple
 
 def run(settings: Settings, configs: Sequence[RepoConfig], options: Options, *, jobs: int, quiet: bool) -> list[Report]:
     """Sync repositories, several at once in processes of their own; return a report a branch."""
-    if jobs == 1 or len(configs) < 2:
+    if len(configs) < 2:
         return [report for config in configs for report in _one(settings, config, options, quiet)]
+    options = replace(options, builds_index=False)  # once, at the end: it costs a third of what growing it would
+    if jobs == 1:
+        reports = [report for config in configs for report in _one(settings, config, options, quiet)]
+    else:
+        reports = _at_once(settings, configs, options, jobs, quiet)
+    if options.ledger is None:
+        _build_index(settings, quiet)
+    return reports
+
+
+def _at_once(
+    settings: Settings, configs: Sequence[RepoConfig], options: Options, jobs: int, quiet: bool
+) -> list[Report]:
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     with ProcessPoolExecutor(min(jobs, len(configs)), multiprocessing.get_context("spawn")) as pool:
         futures = [(config, pool.submit(_one, settings, config, options, quiet)) for config in configs]
         return [report for config, future in futures for report in _result(config, future)]
+
+
+def _build_index(settings: Settings, quiet: bool) -> None:
+    """Build the vector index if it is due; without it searches scan until a later run has built it."""
+    import psycopg
+
+    from flows.store import vector_index
+    from flows.store.connect import open_database
+    from flows.store.models import active_model
+    from mcp_tools import progress
+
+    with open_database(settings) as database, progress.shown("all repositories", quiet=quiet) as update:
+        with database.connect() as connection:
+            model = active_model(connection)
+        try:
+            if model is not None:
+                vector_index.build_if_large(database, model, update)
+        except psycopg.Error as error:
+            log.warning(vector_index.failure(error))
 
 
 def _result(config: RepoConfig, future: Future[list[Report]]) -> list[Report]:

@@ -47,7 +47,9 @@ from flows.embed.shelf import Shelf  # noqa: E402
 from flows.embed.static import MODEL_FOLDER, read_model  # noqa: E402
 from flows.report import cpu_seconds, peak_memory_mb  # noqa: E402
 from flows.settings import Settings  # noqa: E402
+from flows.store import vector_index  # noqa: E402
 from flows.store.connect import open_database  # noqa: E402
+from flows.store.models import use_model  # noqa: E402
 from flows.sync import Target, sync  # noqa: E402
 from mcp_tools import evaluation, rules  # noqa: E402
 from mcp_tools.cli_eval import places  # noqa: E402
@@ -87,7 +89,8 @@ def size(folder):
     return sum(p.stat().st_size for p in Path(folder).rglob("*") if p.is_file())
 
 def done(**result):
-    result["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = next(line for line in Path("/proc/self/status").read_text().split("\\n") if line.startswith("VmHWM"))
+    result["memory"] = int(peak.split()[1]) * 1024
     print("\\n" + json.dumps(result))
 """
 _SEMBLE = """
@@ -208,6 +211,7 @@ class Bench:
         clones = {repo: self._clone(repo) for repo in commits}
         with temporary_home("gs-peers-") as settings:
             self._sync(settings, done, 0, clones, commits)
+            done.memory = peak_memory_mb() * 1e6
             with Index(settings) as index:
                 index.warm()
                 whole = self.scope == "whole"
@@ -218,7 +222,6 @@ class Bench:
             self._sync(settings, done, 1, clones, commits)
             edited = {repo: self._commit(clones[repo], commits[repo], self._edited(repo)) for repo in commits}
             self._sync(settings, done, 2, clones, edited)
-            done.memory = peak_memory_mb() * 1e6
             with open_database(settings) as database, database.connect() as connection:
                 row = connection.execute("select pg_database_size(current_database())").fetchone()
                 done.disk = float(row[0]) if row else 0.0
@@ -236,7 +239,10 @@ class Bench:
             for repo in sorted(commits):
                 repository = git.open_repository(clones[repo])
                 commit = git.resolve(repository, commits[repo], branch="eval")
-                sync(database, settings, shelf, Target(repo, repository, commit, make_default=True))
+                target = Target(repo, repository, commit, make_default=True, builds_index=False)  # as sync --all
+                sync(database, settings, shelf, target)
+            with database.connect() as connection:
+                vector_index.build_if_large(database, use_model(connection, shelf), lambda *_: None)
             done.cpu[phase] = [cpu_seconds() - before, server_cpu_seconds(settings) - server]
 
     def _clone(self, repo: str) -> Path:

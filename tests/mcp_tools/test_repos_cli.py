@@ -12,7 +12,11 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from flows.config import load
+from flows.fleet import Options
 from flows.settings import Settings
+from flows.store import read, vector_index
+from flows.store.connect import Database
+from mcp_tools import cli_sync
 from tests.conftest import Indexer
 from tests.mcp_tools.conftest import environment
 from tests.repos import Repo
@@ -237,3 +241,25 @@ def test_a_sync_publishes_no_folder_that_it_was_not_given(folder: Folder, remote
     assert "app is not configured any more: would be removed" in folder.run("sync", "--config", "repos.d", "--dry-run")
     listed = folder.run("repos", "list")
     assert "app" in listed and "mine" not in listed
+
+
+def test_the_vector_index_is_built_once_after_all_repositories(
+    folder: Folder, remote: Repo, config: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published: list[int] = []
+
+    def build(database: Database, *_: object) -> bool:
+        with database.connect() as connection:
+            published.append(len(read.branches(connection)))
+        return True
+
+    monkeypatch.setattr(vector_index, "build_if_large", build)
+    subprocess.run(["git", "clone", "-q", "--bare", remote.path, folder.path.parent / "fork"], check=True)
+    folder.write("app.yaml", file_of(remote))
+    folder.write("fork.yaml", f"name: fork\nurl: file://{folder.path.parent}/fork\n")
+    repositories = list(load(folder.path).repos)
+    assert cli_sync.run(config, repositories, Options(), jobs=1, quiet=True)[1].outcome == "done"
+    assert published == [2]
+    remote.commit(new_py="def new():\n    return 1\n")
+    cli_sync.run(config, repositories[:1], Options(), jobs=1, quiet=True)
+    assert published == [2, 2]
