@@ -39,6 +39,7 @@ LEXED = 5_000  # chunks: 1 us for each whose words are looked at one by one
 SCANNED = 150_000  # chunks: .6 us for each row that is compared by signs; beyond, a walk costs no more
 # Texts whose whole vectors are compared after a scan of signs: a tenth of the scope, at least and at most.
 SIGNED = (2_000, 4_000)
+COPIES = 3  # rows of the scan that are looked at for each of those: one text may stand in many files
 MOSTLY = 0.5  # of the corpus: the index finds such a scope's nearest in its first steps
 WALK = {"hnsw.ef_search": "400", "hnsw.iterative_scan": "relaxed_order", "hnsw.max_scan_tuples": "40000"}
 _SET_WALK = "select " + ", ".join(["set_config(%s, %s, true)"] * len(WALK))
@@ -238,11 +239,14 @@ def _near(scope: Scope, model: Model) -> sql.Composed:
             " from {vectors} e where {shown} order by e.vector <=> %(vector)s::halfvec limit %(pool)s) r"
             " order by distance, text_id"
         ).format(vectors=model.vectors, shown=_is_shown(scope, sql.SQL("e.text_id")))
+    signed = min(max(scope.chunks // 10, SIGNED[0]), SIGNED[1])
+    # "offset 0" makes a look-up of each row; a join would read all vectors
     return sql.SQL(
-        "select s.text_id, v.distance from (select distinct text_id from (select text_id from shown order by far,"
-        " text_id limit {signed}) n) s cross join lateral (select (e.vector <=> %(vector)s::halfvec) + 0 as distance"
-        " from {vectors} e where e.text_id = s.text_id offset 0) v order by 2, 1 limit %(pool)s"
-    ).format(signed=sql.Literal(min(max(scope.chunks // 10, SIGNED[0]), SIGNED[1])), vectors=model.vectors)
+        "select s.text_id, v.distance from (select text_id from (select text_id, far from shown order by far, text_id"
+        " limit {rows}) n group by text_id order by min(far), text_id limit {signed}) s cross join lateral"
+        " (select (e.vector <=> %(vector)s::halfvec) + 0 as distance from {vectors} e where e.text_id = s.text_id"
+        " offset 0) v order by 2, 1 limit %(pool)s"
+    ).format(rows=sql.Literal(COPIES * signed), signed=sql.Literal(signed), vectors=model.vectors)
 
 
 # --- words ---------------------------------------------------------------------------------------------------------
