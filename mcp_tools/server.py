@@ -169,10 +169,10 @@ def _code_tools(server: MCPServer[None], index: Index) -> None:
         level: Annotated[str, Field(description="any, file, class, method or block")] = "any",
         cursor: Annotated[str, Field(description="next_cursor of an earlier answer, for more rows")] = "",
     ) -> Annotated[CallToolResult, SearchResult]:
-        """Find code by what it does (or by identifiers) across indexed repositories, at a published commit.
+        """Find where something is implemented, by meaning (semantic) or names, in the code of indexed repositories.
 
-        Use it when you do not know the name or place of what you look for. For every occurrence of an exact string use
-        search_code, or plain grep in a working tree that you have at hand. Read a hit with get_chunk.
+        Use it when you do not know the name or place of what you look for. For exact text use search_code, or plain
+        grep in a working tree that you have at hand. Read a hit with get_chunk.
         """
         from mcp_tools import code_search as tool
         from mcp_tools import render
@@ -211,10 +211,11 @@ def _code_tools(server: MCPServer[None], index: Index) -> None:
         multiline: Annotated[bool, Field(description="Let matches span lines; they count where they begin")] = False,
         cursor: Annotated[str, Field(description="next_cursor of an earlier answer, for more rows")] = "",
     ) -> Annotated[CallToolResult, CodeResult]:
-        """Find every line with a text or regular expression, at a published commit: definitions first, exact totals.
+        """Find all occurrences of an exact string or regular expression (grep) in the code of indexed repositories.
 
-        Rows are methods, classes or files with their first matching lines. A full name such as Class.method finds its
-        definition. Plain grep is better for uncommitted changes in a working tree that you have at hand.
+        Published commits, definitions first, exact totals. Rows are methods, classes or files with their first matching
+        lines. A full name such as Class.method finds its definition. Plain grep is better for uncommitted changes in a
+        working tree that you have at hand.
         """
         from mcp_tools import render
         from mcp_tools import search_code as tool
@@ -298,7 +299,7 @@ def _code_tools(server: MCPServer[None], index: Index) -> None:
         project: Annotated[str, Field(description="Project (a named set of repositories); empty for all")] = "",
         cursor: Annotated[str, Field(description="next_cursor of an earlier answer, for more rows")] = "",
     ) -> Annotated[CallToolResult, ReposResult]:
-        """List the repositories that can be searched: branches, commit, size, languages and projects."""
+        """List which repositories are indexed: branches, commit, size, languages and projects."""
         from mcp_tools import repos as tool
 
         with _reported():
