@@ -94,5 +94,7 @@ def _run(settings: Settings, program: str, conninfo: str, *arguments: str) -> No
         env=env,
     )
     if done.returncode:
-        said = postgres_binaries.last_line(done.stderr).removeprefix(f"{program}: error: ")
+        # Postgres' own error stands before the hint and the statement that it is about.
+        errors = [line for line in done.stderr.splitlines() if "ERROR:" in line]
+        said = (errors[0] if errors else postgres_binaries.last_line(done.stderr)).removeprefix(f"{program}: error: ")
         raise DatabaseError(f"{program} failed: {said or 'without a word'}")

@@ -18,6 +18,7 @@ from flows.store.connect import Connection
 
 BATCH = 5_000
 _OLD = "added_at < coalesce(%s, 'infinity'::timestamptz)"
+_UNSHOWN = "not exists (select 1 from file where file.cut_id = cut.cut_id)"
 
 
 @dataclass(slots=True)
@@ -114,10 +115,9 @@ def purge_unshown(connection: Connection, keep_since: datetime | None) -> Collec
         gone.blobs += count
         if count < BATCH:
             break
-    unshown = "not exists (select 1 from file where file.cut_id = cut.cut_id)"
     aged = f"select cut_id from cut join blob using (blob_id) where {_OLD}"
-    cuts = [row[0] for row in connection.execute(f"{aged} and {unshown}", [keep_since])]
-    gone.cuts += _delete(connection, f"delete from cut where cut_id = any(%s) and {unshown}", cuts)
+    cuts = [row[0] for row in connection.execute(f"{aged} and {_UNSHOWN}", [keep_since])]
+    _delete_unshown(connection, cuts, gone)
     _forget_text(connection, _OLD, keep_since)
     gone.texts = connection.execute(
         f"delete from text where {_OLD} and not exists (select 1 from chunk where chunk.text_id = text.text_id)",
@@ -139,16 +139,15 @@ def purge(connection: Connection, oids: Collection[str]) -> Collected:
 
 
 def _purge_batch(connection: Connection, oids: list[str], gone: Collected) -> None:
-    unshown = "not exists (select 1 from file where file.cut_id = cut.cut_id)"
     cuts = [
         row[0]
         for row in connection.execute(
-            f"select cut_id from cut join blob using (blob_id) where oid = any(%s) and {unshown}",
+            f"select cut_id from cut join blob using (blob_id) where oid = any(%s) and {_UNSHOWN}",
             [oids],
         )
     ]
     texts = [row[0] for row in connection.execute("select distinct text_id from chunk where cut_id = any(%s)", [cuts])]
-    gone.cuts += _delete(connection, f"delete from cut where cut_id = any(%s) and {unshown}", cuts)
+    _delete_unshown(connection, cuts, gone)
     gone.texts += _delete(
         connection,
         "delete from text where text_id = any(%s)"
@@ -172,6 +171,20 @@ def _forget_text(connection: Connection, which: str, given: object) -> None:
         query = f"select blob_id from blob where {which} and {uncut('blob')} and {stored} order by oid for update"
         ids = [row[0] for row in connection.execute(query, [given])]
         connection.execute(f"delete from piece where blob_id = any(%s) and {uncut('piece')}", [ids])
+
+
+def _delete_unshown(connection: Connection, cuts: list[int], gone: Collected) -> None:
+    """Delete those of ``cuts`` that nothing shows; what another run begins to show meanwhile stays."""
+    sizes: dict[int, int] = dict(
+        connection.execute(
+            "select cut_id, (select coalesce(sum(n), 0)::int from unnest(levels) n) from cut where cut_id = any(%s)",
+            [cuts],
+        ).fetchall()
+    )
+    gone.cuts += _delete(connection, f"delete from cut where cut_id = any(%s) and {_UNSHOWN}", cuts)
+    for (kept,) in connection.execute("select cut_id from cut where cut_id = any(%s)", [cuts]):
+        sizes.pop(kept, None)
+    gone.chunks += sum(sizes.values())
 
 
 def _delete(connection: Connection, statement: str, keys: list[int] | list[str]) -> int:

@@ -14,6 +14,7 @@ from datetime import datetime
 
 import psycopg
 
+from flows.errors import DatabaseError
 from flows.store.connect import Connection
 from flows.store.pieces import TEXT
 
@@ -124,12 +125,26 @@ def transaction(connection: Connection) -> Iterator[Connection]:
 
 
 def limit(connection: Connection, projects: Sequence[str]) -> None:
-    """Hide every repository that is in none of ``projects`` until the transaction ends."""
-    connection.execute(
-        "select set_config('search_path', quote_ident(current_schema() || '_scope') || ', '"
+    """Hide every repository that is in none of ``projects`` until the transaction ends.
+
+    Raises:
+        DatabaseError: this role may not use the schema of the views. Postgres passes over such a schema in a
+            search_path without a word, and the tables behind it would show everything.
+    """
+    row = connection.execute(
+        "select has_schema_privilege(current_schema() || '_scope', 'usage'), current_user,"
+        " quote_ident(current_schema() || '_scope'),"
+        " set_config('search_path', quote_ident(current_schema() || '_scope') || ', '"
         " || current_setting('search_path'), true), set_config('gitstrata.projects', %s, true)",
         [json.dumps(list(projects))],
-    )
+    ).fetchone()
+    assert row is not None
+    allowed, role, schema = row[:3]
+    if not allowed:
+        raise DatabaseError(
+            f"{role} may not use the schema {schema}, which limits a request to projects: nothing is read."
+            ' The owner of the database gives it what docs/operations.md lists in "A role for the server"'
+        )
 
 
 def branches(connection: Connection, repo: str = "", branch: str = "") -> list[BranchInfo]:

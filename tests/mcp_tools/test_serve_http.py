@@ -26,7 +26,7 @@ from mcp_types import CallToolResult
 from psycopg.conninfo import make_conninfo
 
 from flows import settings
-from flows.errors import UsageError
+from flows.errors import DatabaseError, UsageError
 from flows.settings import Settings
 from flows.store.connect import connect
 from mcp_tools import access, guards, serve_http, tokens
@@ -307,6 +307,43 @@ def test_a_role_that_can_only_read_is_enough(filled: Settings) -> None:
         with psycopg.connect(filled.dsn, autocommit=True) as connection:
             connection.execute("drop owned by gitstrata_server")
             connection.execute("drop role gitstrata_server")
+
+
+def test_the_reader_of_the_teams_guide_can_serve_one_project(filled: Settings) -> None:
+    # The grants of docs/teams.md, run as they stand there.
+    text = (Path(__file__).parents[2] / "docs/teams.md").read_text()
+    grants = re.search(r"```sql\n(GRANT USAGE.*?)```", text, re.S)
+    assert grants and filled.dsn
+    with psycopg.connect(filled.dsn, autocommit=True) as connection:
+        connection.execute("create role gitstrata_reader login password 'secret'")
+        connection.execute(re.sub(r"--.*", "", grants[1]))  # type: ignore[arg-type]
+    dsn = make_conninfo(filled.dsn, user="gitstrata_reader", password="secret")
+    try:
+        with Index(settings.load({"GITSTRATA_DSN": dsn})) as index, access.granted(Access("pay", ("pay",))):
+            assert [branch.repo for branch in index_status(index).branches] == ["acme/pay"]
+    finally:
+        with psycopg.connect(filled.dsn, autocommit=True) as connection:
+            connection.execute("drop owned by gitstrata_reader")
+            connection.execute("drop role gitstrata_reader")
+
+
+def test_a_role_that_may_not_use_the_limiting_views_reads_nothing(filled: Settings) -> None:
+    # Postgres leaves such a schema out of the search_path in silence: the tables themselves would answer.
+    assert filled.dsn
+    with psycopg.connect(filled.dsn, autocommit=True) as connection:
+        connection.execute("create role half_granted login password 'secret'")
+        connection.execute("grant select on all tables in schema public to half_granted")
+    dsn = make_conninfo(filled.dsn, user="half_granted", password="secret")
+    try:
+        with Index(settings.load({"GITSTRATA_DSN": dsn})) as index, access.granted(Access("pay", ("pay",))):
+            with pytest.raises(DatabaseError, match="half_granted may not use the schema public_scope"):
+                index_status(index)
+            with access.granted(access.OWNER):
+                assert {branch.repo for branch in index_status(index).branches} == set(PROJECTS)
+    finally:
+        with psycopg.connect(filled.dsn, autocommit=True) as connection:
+            connection.execute("drop owned by half_granted")
+            connection.execute("drop role half_granted")
 
 
 # --- probes and limits ---------------------------------------------------------------------------------------------
