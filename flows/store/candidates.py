@@ -140,7 +140,7 @@ def _sizes(connection: Connection, model: Model, filters: Filters) -> tuple[int,
     row = connection.execute(
         "select coalesce(sum(n), 0)::int8, coalesce(sum(l) filter (where hit), 0)::int8,"
         " coalesce(sum(files) filter (where hit), 0)::int8,"
-        " coalesce((select i.indisvalid from pg_index i where i.indexrelid = to_regclass(%s)), false)"
+        f" {vector_index.USABLE}"
         " from (select files, branch_id = any(%s) as hit, (select sum(x) from unnest(chunks) x) as n,"
         " case when %s::int is null then (select sum(x) from unnest(chunks) x) else chunks[%s::int + 1] end as l"
         " from branch) b",

@@ -24,12 +24,13 @@ _POLL_SECONDS = 1.0
 Progress = Callable[[str, int, int], None]
 
 
+# Whether the index of a quoted name is there and whole, as an expression with one parameter.
+USABLE = "coalesce((select i.indisvalid from pg_index i where i.indexrelid = to_regclass(%s)), false)"
+
+
 def usable(connection: Connection, model: Model) -> bool:
     """Say whether the index is there and whole."""
-    row = connection.execute(
-        "select i.indisvalid from pg_index i where i.indexrelid = to_regclass(%s)", [quoted(connection, model)]
-    ).fetchone()
-    return row == (True,)
+    return connection.execute(f"select {USABLE}", [quoted(connection, model)]).fetchone() == (True,)
 
 
 def quoted(connection: Connection, model: Model) -> str:

@@ -1,6 +1,6 @@
 -- What a term counts in a text, as BM25 has it, beside the terms: a search multiplies two sparse vectors, instead of
 -- unpacking a text's terms and looking each of the query's up. The terms themselves need no positions any more.
--- Takes about 4 minutes for a million texts. The formula is that of flows/store/texts.py.
+-- Takes some minutes for a million texts. The formula is that of flows/store/texts.py.
 -- depends: 0009_projects
 
 lock table lex, lex_stat, text in access exclusive mode;  -- at once: whoever reads meanwhile waits, nobody deadlocks
