@@ -90,7 +90,7 @@ def gather(search: Search, model: Model, filters: Filters, query: str) -> Found:
     """Look a question up: by meaning, by words, by names, then the leading files as a whole and by their past."""
     question = rules.read(query)
     terms = candidates.weigh(search.connection, query)
-    hits = candidates.candidates(search.connection, model, filters, terms, search.vector, rank.POOL)
+    hits = candidates.candidates(search.connection, model, filters, terms, search.vector, rank.POOL, search.resident)
     if question.is_identifier:
         found = names.definitions(search.connection, filters, question.identifiers, question.identifier)
         hits = rank.add_named(hits, found)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from flows.embed.shelf import Shelf
     from flows.store.connect import Connection, Database
     from flows.store.models import Model
+    from flows.store.resident import Resident
 
 log = logging.getLogger("gitstrata")
 
@@ -56,6 +57,7 @@ class Search:
     model: Model | None  # None before the first index
     vector: Vectors | None
     note: str  # why there is no vector
+    resident: Resident
     embed: Callable[[Sequence[str]], Vectors] | None = None  # of documents, where that costs next to nothing
 
 
@@ -69,6 +71,7 @@ class Index:
         self._pool: psycopg_pool.ConnectionPool[Connection] | None = None
         self._embedder = embedder
         self._shelf: Shelf | None = None  # made when first asked: numpy is not to delay the handshake
+        self._resident: Resident | None = None
         self._model: Model | None = None  # the active one when last seen
         self._outage = Outage()
         self.unnamed: Access | None = access.OWNER  # what a request without a token may see; None = nothing
@@ -191,6 +194,8 @@ class Index:
         database = open_database(self._settings)  # migrates anew: a server that crashed may have lost its first moments
         if self._database is not None:
             self._database.close()
+        if self._resident is not None:
+            self._resident.clear()
         options = (
             f"-c statement_timeout={STATEMENT_SECONDS * 1000} -c max_parallel_workers_per_gather=0 -c work_mem=32MB"
         )
@@ -233,7 +238,8 @@ class Index:
                 self._model = model
                 if moved:
                     vector, note = None, "found by words and names only: the model of the index has just changed"
-                yield Search(connection, model, vector, note, self._cheap(model) if vector is not None else None)
+                embed = self._cheap(model) if vector is not None else None
+                yield Search(connection, model, vector, note, self.resident, embed)
                 return
 
     @property
@@ -246,6 +252,16 @@ class Index:
                 given = self._embedder
                 self._shelf = given if isinstance(given, Shelf) else Shelf(self._settings.model, given)
             return self._shelf
+
+    @property
+    def resident(self) -> Resident:
+        """What this process keeps of the index in memory."""
+        from flows.store.resident import Resident
+
+        with self._lock:
+            if self._resident is None:
+                self._resident = Resident()
+            return self._resident
 
     def _active(self) -> Model | None:
         from flows.store import models

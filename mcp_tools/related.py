@@ -37,7 +37,7 @@ def find_related(index: Index, source_id: str, *, limit: int = 10, repo: str = "
             raise UsageError(f"{file.path} is being put right: try again in a moment")
         query = " ".join(stored.words)
         terms = candidates.weigh(connection, query)
-        hits = candidates.candidates(connection, model, where.filters, terms, stored.vector, rank.POOL)
+        hits = candidates.candidates(connection, model, where.filters, terms, stored.vector, rank.POOL, index.resident)
         others = [hit for hit in hits if hit.text_id != stored.text_id and not _overlaps(hit, found)]
         page = rank.rank(others, rules.read(query))[:limit]
         rows = render.fitting(code_search.rows(connection, page, where, query))

@@ -74,6 +74,7 @@ def resolve(
         tuple(exclude),
         _level(level),
         tuple(likely),
+        tuple((info.generation, info.commit_sha, info.published_at) for info in found),
     )
     return Scope(tuple(found), filters, repo)
 

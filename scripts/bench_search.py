@@ -47,9 +47,10 @@ from flows.embed.shelf import Shelf  # noqa: E402
 from flows.report import peak_memory_mb  # noqa: E402
 from flows.select import Keep, Rules  # noqa: E402
 from flows.settings import Settings  # noqa: E402
-from flows.store import candidates, cuts, lexicon, signs, texts, vector_index  # noqa: E402
+from flows.store import candidates, conditions, cuts, lexicon, signs, texts, vector_index  # noqa: E402
 from flows.store.connect import Connection, Database, copy_rows, open_database  # noqa: E402
 from flows.store.models import Model, use_model  # noqa: E402
+from flows.store.resident import Resident  # noqa: E402
 from mcp_tools import scope  # noqa: E402
 from mcp_tools.code_search import code_search  # noqa: E402
 from mcp_tools.index import Index  # noqa: E402
@@ -425,19 +426,20 @@ def _recall(
     where = scope.resolve(connection, **arguments)
     model = use_model(connection, Shelf(loaded=embedder))
     register_vector(connection)
-    found = candidates.measure(connection, model, where.filters)
+    resident = Resident()
+    found = candidates.measure(connection, model, where.filters, resident)
     at: dict[int, list[float]] = {10: [], 50: []}
     exact = sql.SQL(
         "select text_id from {} where text_id in (select c.text_id from file f join chunk c using (cut_id) where {})"
         " order by (vector <=> %(vector)s) + 0, text_id limit 50"
-    ).format(model.vectors, candidates.where(where.filters))
+    ).format(model.vectors, conditions.where(where.filters))
     for query in queries:
         vector = embedder.embed_query(query)
-        given = candidates.parameters(where.filters) | {"vector": HalfVector(vector)}
+        given = conditions.parameters(where.filters) | {"vector": HalfVector(vector)}
         nearest = [row[0] for row in connection.execute(exact, given)]
         with connection.transaction():
             hits = candidates.candidates(
-                connection, model, where.filters, candidates.weigh(connection, query), vector, 200
+                connection, model, where.filters, candidates.weigh(connection, query), vector, 200, resident
             )
         near = {hit.text_id: hit.near for hit in hits if hit.near}
         for k, shares in at.items():

@@ -31,8 +31,10 @@ def published(database: Database) -> Snapshot:
                         order by c.ord) from chunk c left join text t using (text_id) left join lex l using (text_id)
                         left join {vectors} v using (text_id) where c.cut_id = k.cut_id),
                     b.commit_sha, b.tree_sha, b.files, b.failed, b.chunks, b.rules_fp,
-                    (select array_agg((s.ord, s.level, t.hash, s.signs)::text order by s.ord) from {signs} s
-                        left join text t using (text_id) where s.cut_id = k.cut_id),
+                    (select array_agg((t.hash, s.levels, s.signs)::text order by n) from {signs} s
+                        cross join generate_series(1, length(s.levels)) n left join text t on t.text_id
+                        = ('x' || encode(substring(s.texts from 8 * n - 7 for 8), 'hex'))::bit(64)::bigint
+                        where s.cut_id = k.cut_id),
                     (select m.vector::text from {means} m where m.cut_id = k.cut_id)
                 from branch b join repo r using (repo_id) left join file f using (branch_id)
                 left join cut k using (cut_id) left join blob o on o.blob_id = k.blob_id

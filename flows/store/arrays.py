@@ -1,4 +1,4 @@
-"""Arrays of many integers from and to the database, without a Python object for each."""
+"""Arrays of many numbers from and to the database, without a Python object for each."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import struct
 from typing import Any
 
 import numpy as np
+import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
 from psycopg.adapt import Buffer, Dumper, Loader
@@ -16,7 +17,7 @@ from flows.store.connect import Connection
 Integers = NDArray[np.int64]
 NONE: Integers = np.empty(0, np.int64)
 _HEADER = struct.Struct(">5i")  # dimensions, has nulls, type, length, first index
-_INT8, _INT8_ARRAY, _INT4_ARRAY = 20, 1016, 1007
+_INT8, _INT8_ARRAY, _INT4_ARRAY, _FLOAT8_ARRAY = 20, 1016, 1007, 1022
 
 
 class Packed(bytes):
@@ -53,10 +54,27 @@ class _ShortLoader(_Loader):
     width = 4
 
 
+class _FloatLoader(Loader):
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> NDArray[np.float64]:
+        if not _HEADER.unpack_from(data)[0]:
+            return np.empty(0, np.float64)
+        elements = np.frombuffer(data, [("size", ">i4"), ("value", ">f8")], offset=_HEADER.size)
+        return elements["value"].astype(np.float64)
+
+
 def fetch(connection: Connection, query: sql.Composed, parameters: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """Return the rows of a statement, their arrays of integers as Integers; parameters may be packed."""
-    with connection.cursor(binary=True) as cursor:
-        cursor.adapters.register_loader(_INT8_ARRAY, _Loader)
-        cursor.adapters.register_loader(_INT4_ARRAY, _ShortLoader)
-        cursor.adapters.register_dumper(Packed, _Dumper)
-        return cursor.execute(query, parameters).fetchall()
+    """Return the rows of a statement, their arrays of numbers as numpy's; parameters may be packed."""
+    with ask(connection, query, parameters) as cursor:
+        return cursor.fetchall()
+
+
+def ask(connection: Connection, query: sql.Composed, parameters: dict[str, Any]) -> psycopg.Cursor[Any]:
+    """Return a cursor that has sent the statement, and fetches rows as :func:`fetch` does; in a pipeline, meanwhile."""
+    cursor = connection.cursor(binary=True)
+    cursor.adapters.register_loader(_INT8_ARRAY, _Loader)
+    cursor.adapters.register_loader(_INT4_ARRAY, _ShortLoader)
+    cursor.adapters.register_loader(_FLOAT8_ARRAY, _FloatLoader)
+    cursor.adapters.register_dumper(Packed, _Dumper)
+    return cursor.execute(query, parameters)

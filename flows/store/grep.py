@@ -11,7 +11,7 @@ from psycopg import sql
 from psycopg.adapt import Buffer, Loader
 
 from flows.store.arrays import NONE, Integers, fetch, pack
-from flows.store.candidates import parameters, where_file
+from flows.store.conditions import parameters, where_file
 from flows.store.connect import Connection
 from flows.store.names import SPELT
 from flows.store.read import Filters

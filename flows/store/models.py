@@ -24,14 +24,15 @@ _MODEL_LOCK = 7_242_002
 _SWITCH_LOCK = 7_242_004  # shared by transactions that show content, exclusive for a change of the active model
 _LAST_READERS = timedelta(minutes=1)  # a query that began before the switch ends within its statement timeout
 _PATIENCE = "set local lock_timeout = '30s'"
-_COLUMNS = "model_id, fingerprint, name, setting, dimension, state, changed_at, vectors, signs, means"
+_COLUMNS = "model_id, fingerprint, name, setting, dimension, state, changed_at, vectors, signs, means, rewrites"
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
     """A registered model.
 
-    ``setting`` is what loads it, ``vectors`` is its table; ``signs`` and ``means`` are those of store/signs.py.
+    ``setting`` is what loads it, ``vectors`` is its table; ``signs`` and ``means`` are those of store/signs.py, where
+    ``rewrites`` counts how often signs that stood there already were written anew.
     """
 
     model_id: int
@@ -44,6 +45,7 @@ class Model:
     vectors_name: str
     signs_name: str
     means_name: str
+    rewrites: int
 
     @property
     def vectors(self) -> sql.Identifier:
@@ -126,10 +128,10 @@ def register(connection: Connection, embedder: Embedder, setting: str, state: st
         )
         connection.execute(
             sql.SQL(
-                "create table if not exists {} (cut_id bigint not null, ord int not null, level smallint not null,"
-                " text_id bigint not null, signs bit({}) not null, primary key (cut_id, ord),"
-                " foreign key (cut_id, ord) references chunk on delete cascade)"
-            ).format(sql.Identifier(signs), sql.Literal(embedder.dimension))
+                "create table if not exists {} (cut_id bigint primary key references cut on delete cascade,"
+                " texts bytea storage external not null, levels bytea storage external not null,"
+                " signs bytea storage external not null)"
+            ).format(sql.Identifier(signs))
         )
         connection.execute(
             sql.SQL(

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from psycopg import sql
 
 from flows.embed import Vectors
-from flows.store.candidates import parameters, where
+from flows.store.conditions import parameters, where
 from flows.store.connect import Connection
 from flows.store.models import Model
 from flows.store.read import Filters, Hit

@@ -50,6 +50,7 @@ class Filters:
     exclude: tuple[str, ...] = ()  # none may match
     level: int | None = None
     likely: tuple[str, ...] = ()  # LIKE patterns, one for each of ``include``: what they leave out, it does, too
+    published: tuple[tuple[int, str, datetime], ...] = ()  # what the branches show: generation, commit, since when
 
     @property
     def narrow(self) -> bool:

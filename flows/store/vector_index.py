@@ -1,6 +1,8 @@
 """The HNSW index over a model's vectors: whether a search may use it, and building it once there are enough.
 
-It is built beside the syncs of other runs, never inside a transaction of one, and used from the moment it is whole.
+That is more than a search keeps signs of in memory (resident.py): up to there, comparing all costs no more and finds
+more. It is built beside the syncs of other runs, never inside a transaction of one, and used from the moment it is
+whole.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from psycopg import sql
 
 from flows.store.connect import Connection, Database
 from flows.store.models import Model
+from flows.store.resident import most
 
-FROM_ROWS = 20_000  # below, a scan of all signs takes some 15 ms
 M, EF_CONSTRUCTION = 16, 64  # pgvector's own defaults
 _BYTES_A_ROW = 450  # of the graph, besides the vector
 _MOST_MEMORY = 2**31 - 2**20  # what the setting takes
@@ -42,21 +44,25 @@ def _name(model: Model) -> sql.Identifier:
     return sql.Identifier(f"{model.vectors_name}_hnsw")
 
 
-def build_if_large(database: Database, model: Model, progress: Progress, *, from_rows: int | None = None) -> bool:
-    """Build the index if it is missing and the vectors are many; say whether it was built.
+def build_if_large(database: Database, model: Model, progress: Progress, *, beyond: int | None = None) -> bool:
+    """Build the index if it is missing and the branches show many chunks; say whether it was built.
 
-    Syncs and searches go on meanwhile. A build that was killed leaves an index that is not whole: it is dropped.
+    Syncs and searches go on meanwhile. A build that was killed leaves an index that is not whole: it is dropped, and so
+    is one over less than half of what it takes, which only costs.
     """
-    least = FROM_ROWS if from_rows is None else from_rows
+    beyond = most(model) if beyond is None else beyond
     with database.connect() as connection:
-        if usable(connection, model) or _rows(connection, model, least) < least:
+        is_usable, shown = usable(connection, model), _shown(connection)
+        if is_usable and 2 * shown < beyond:
+            connection.execute(sql.SQL("drop index concurrently if exists {}").format(_name(model)))
+        if is_usable or shown <= beyond:
             return False
         if connection.execute("select pg_try_advisory_lock(%s)", [_BUILD_LOCK]).fetchone() != (True,):
             return False  # another run is at it
         if usable(connection, model):
             return False
         connection.execute(sql.SQL("drop index concurrently if exists {}").format(_name(model)))
-        rows = _rows(connection, model, None)
+        rows = _rows(connection, model)
         _give_memory(connection, rows * (2 * model.dimension + _BYTES_A_ROW))
         statement = sql.SQL(
             "create index concurrently {} on {} using hnsw (vector halfvec_cosine_ops)"
@@ -66,9 +72,13 @@ def build_if_large(database: Database, model: Model, progress: Progress, *, from
     return True
 
 
-def _rows(connection: Connection, model: Model, limit: int | None) -> int:
-    query = sql.SQL("select count(*) from (select from {} limit %s) r").format(model.vectors)
-    row = connection.execute(query, [limit]).fetchone()
+def _shown(connection: Connection) -> int:
+    row = connection.execute("select coalesce(sum(n), 0) from branch, unnest(chunks) n").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _rows(connection: Connection, model: Model) -> int:
+    row = connection.execute(sql.SQL("select count(*) from {}").format(model.vectors)).fetchone()
     return int(row[0]) if row else 0
 
 

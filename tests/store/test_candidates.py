@@ -18,11 +18,12 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from flows.embed.shelf import Shelf
-from flows.store import candidates, lexicon, signs, texts, vector_index
+from flows.store import arrays, candidates, conditions, lexicon, resident, signs, texts, vector_index
 from flows.store.candidates import Way
 from flows.store.connect import Connection, Database, copy_rows
 from flows.store.models import Model, use_model
 from flows.store.read import Filters
+from flows.store.resident import Resident
 from tests.stubs import StubEmbedder
 
 DIMENSION = 64
@@ -44,7 +45,7 @@ def large(server: str) -> Iterator[Database]:
     with database.connect() as connection:
         fill(connection, use_model(connection, Shelf(loaded=StubEmbedder(dimension=DIMENSION))))
         model = use_model(connection, Shelf(loaded=StubEmbedder(dimension=DIMENSION)))
-        assert vector_index.build_if_large(database, model, lambda *_: None, from_rows=1_000)
+        assert vector_index.build_if_large(database, model, lambda *_: None, beyond=1_000)
         lexicon.refresh_if_moved(connection, model, force=True)
         connection.execute("vacuum (analyze)")
     yield database
@@ -103,7 +104,7 @@ def branch_of(number: int) -> int:
 
 
 ALL = tuple(range(1, BRANCHES + 1))
-WALKED = {"SCANNED": 2_000, "LEXED": 500}
+FITTING = 2_000  # chunks
 SCOPES: list[tuple[str, Filters, Way]] = [
     ("everything", Filters(ALL), Way.WALK),
     ("50 %", Filters(ALL, languages=("half",)), Way.WALK),
@@ -120,9 +121,8 @@ SCOPES: list[tuple[str, Filters, Way]] = [
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let 24,000 rows be as many as a million."""
-    for name, value in WALKED.items():
-        monkeypatch.setattr(candidates, name, value)
-    monkeypatch.setattr(vector_index, "FROM_ROWS", 10_000)
+    monkeypatch.setattr(candidates, "LEXED", 500)
+    monkeypatch.setattr(resident, "SIZE", FITTING * (8 + resident.BESIDES))
 
 
 @pytest.mark.parametrize(("filters", "way"), [case[1:] for case in SCOPES], ids=[case[0] for case in SCOPES])
@@ -130,13 +130,13 @@ def test_filters_lose_nothing(large: Database, small_limits: None, filters: Filt
     chance = np.random.default_rng(2)
     with large.connect() as connection:
         model = use_model(connection, Shelf(loaded=StubEmbedder(dimension=DIMENSION)))
-        assert candidates.measure(connection, model, filters).way is way
+        assert candidates.measure(connection, model, filters, Resident()).way is way
         found = []
         for _ in range(12):
             vector = chance.normal(size=DIMENSION).astype(np.float32)
             nearest = exact(connection, model, filters, vector)
             with connection.transaction():
-                hits = candidates.candidates(connection, model, filters, [], vector, 200)
+                hits = candidates.candidates(connection, model, filters, [], vector, 200, Resident())
             near = {hit.text_id for hit in hits if hit.near}
             assert len(near) >= min(200, len(nearest))
             found.append(len(near & set(nearest)) / max(1, len(nearest)))
@@ -148,8 +148,8 @@ def exact(connection: Connection, model: Model, filters: Filters, vector: Any) -
     query = sql.SQL(
         "select text_id from {} where text_id in (select c.text_id from file f join chunk c using (cut_id) where {})"
         " order by (vector <=> %(vector)s) + 0, text_id limit 10"
-    ).format(model.vectors, candidates.where(filters))
-    given = candidates.parameters(filters) | {"vector": HalfVector(vector)}
+    ).format(model.vectors, conditions.where(filters))
+    given = conditions.parameters(filters) | {"vector": HalfVector(vector)}
     return [row[0] for row in connection.execute(query, given)]
 
 
@@ -159,7 +159,7 @@ def test_one_file_in_all_is_found(large: Database, small_limits: None) -> None:
         model = use_model(connection, Shelf(loaded=StubEmbedder(dimension=DIMENSION)))
         vector = np.random.default_rng(3).normal(size=DIMENSION)
         terms = candidates.weigh(connection, "common")
-        hits = candidates.candidates(connection, model, filters, terms, vector.astype(np.float32), 200)
+        hits = candidates.candidates(connection, model, filters, terms, vector.astype(np.float32), 200, Resident())
     assert {hit.path for hit in hits} == {"only/here.c"} and len(hits) == CHUNKS
     assert all(hit.near and hit.worded for hit in hits)
 
@@ -184,20 +184,37 @@ def explain(
 ) -> list[dict[str, Any]]:
     """Return the nodes of the plan of a search."""
     plans: list[dict[str, Any]] = []
-    execute = connection.execute
 
-    def explained(query: Any, *given: Any) -> Any:
-        if isinstance(query, sql.Composed) and "place" in query.as_string(connection):
-            row = execute(sql.SQL("explain (format json) ") + query, *given).fetchone()
-            assert row is not None
-            plans.append(row[0][0]["Plan"])
-        return execute(query, *given)
+    def explained(connection: Connection, query: sql.Composed, given: dict[str, Any]) -> Any:
+        ((plan,),) = arrays.fetch(connection, sql.SQL("explain (format json) ") + query, given)
+        plans.append(plan[0]["Plan"])
+        return arrays.ask(connection, query, given)
 
-    monkeypatch.setattr(connection, "execute", explained)
+    monkeypatch.setattr(candidates, "fetch", explained)
+    monkeypatch.setattr(candidates, "ask", explained)
     terms = candidates.weigh(connection, "word7 rare9 common")
-    candidates.candidates(connection, model, filters, terms, np.ones(DIMENSION, np.float32), 200)
+    kept = Resident()
+    for _ in range(2):  # before what is in scope is in memory, and after
+        candidates.candidates(connection, model, filters, terms, np.ones(DIMENSION, np.float32), 200, kept)
     nodes = []
     while plans:
         nodes.append(plan := plans.pop())
         plans += plan.get("Plans", [])
     return nodes
+
+
+def test_the_vector_index_is_dropped_where_it_only_costs(large: Database) -> None:
+    with large.connect() as connection:
+        model = use_model(connection, Shelf(loaded=StubEmbedder(dimension=DIMENSION)))
+
+    def has_index() -> bool:
+        with large.connect() as connection:
+            return vector_index.usable(connection, model)
+
+    def build(beyond: int) -> bool:
+        return vector_index.build_if_large(large, model, lambda *_: None, beyond=beyond)
+
+    assert not build(2 * ROWS) and has_index()
+    assert not build(2 * ROWS + 1) and not has_index()
+    assert not build(ROWS) and not has_index()
+    assert build(ROWS - 1) and has_index()

@@ -69,8 +69,8 @@ def test_what_is_collected_takes_its_signs_along(shown: Indexer, repo: Repo) -> 
     [
         "truncate sign_{}",
         "truncate mean_{}",
-        "delete from sign_{} where text_id = (select min(text_id) from text)",
-        "update sign_{} set text_id = 9999 where text_id = (select min(text_id) from text)",
+        "delete from sign_{} where cut_id = (select min(cut_id) from cut)",
+        "update sign_{} set texts = int8send(9999) where cut_id = (select min(cut_id) from cut)",
     ],
 )
 def test_what_outside_hands_broke_is_put_right_by_the_next_run(shown: Indexer, repo: Repo, damage: str) -> None:
@@ -85,7 +85,7 @@ def test_what_outside_hands_broke_is_put_right_by_the_next_run(shown: Indexer, r
 def test_wrong_signs_are_found_by_looking_at_everything(shown: Indexer, repo: Repo) -> None:
     before = published(shown.database)
     with shown.database.connect() as connection:
-        connection.execute("update sign_5555555555555555 set signs = ~signs, level = 3")
+        connection.execute("update sign_5555555555555555 set levels = '\\x03'")
     assert not shown(repo, name="r").notes
     assert "put right" in " ".join(shown(repo, name="r", verify=True).notes)
     assert published(shown.database) == before
@@ -96,14 +96,14 @@ def test_a_database_of_before_gets_signs_and_weights_in_place(shown: Indexer) ->
     with shown.database.connect() as connection:
         for statement in (
             "drop table sign_5555555555555555, mean_5555555555555555",
-            "alter table model drop column signs, drop column means, add column members text",
+            "alter table model drop column signs, drop column means, drop column rewrites, add column members text",
             "update model set members = 'member' || substr(vectors, 4)",
             "create table member_5555555555555555 (branch_id int, text_id bigint, signs bit(8))",
             "alter table lex_stat add column mean_length real not null default 1",
             "update lex set terms = (select string_agg(quote_literal(w) || case w when 'return' then ':1,2' else ':1'"
             " end, ' ')::tsvector from unnest(tsvector_to_array(terms)) w)",
             "alter table lex drop column weights",
-            "delete from _yoyo_migration where migration_id in ('0012_signs', '0013_weights')",
+            "delete from _yoyo_migration where migration_id in ('0012_signs', '0013_weights', '0014_packed_signs')",
         ):
             connection.execute(statement)
     config = settings.load({"GITSTRATA_DSN": shown.database.conninfo})
