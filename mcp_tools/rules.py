@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-import snowballstemmer
+import Stemmer
 
 from chunkers import languages, words
 from flows.store.read import Hit
@@ -59,7 +60,16 @@ STOP = frozenset(
         " that the this to use used using via was we what when where which who why with you"
     )
 )
-_stemmer = snowballstemmer.stemmer("english")
+
+
+class _English(threading.local):
+    """A stemmer a thread: it has state while it stems. Without its cache, since we have our own."""
+
+    def __init__(self) -> None:
+        self.stem = Stemmer.Stemmer("english", 0).stemWord
+
+
+_english = _English()
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +121,7 @@ def _joined(name: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def _stem(word: str) -> str:
-    return str(_stemmer.stemWord(word))
+    return str(_english.stem(word))
 
 
 _STEMS_ASKED = {kind: frozenset(map(_stem, asked)) for kind, asked in _ASKED.items()}
