@@ -144,7 +144,7 @@ def test_names_of_files_and_folders_that_the_question_says() -> None:
     assert rules.says_path(hit("net/connector.py"), question) == 1 + rules.STEM
     assert rules.says_path(hit("connectors/x.py"), question) == 1 + rules.FOLDER
     assert rules.says_path(hit("net/other.py"), question) == 1.0
-    assert rules.factor(hit("net/connector.py"), rules.read("pool")) == 1.0  # an identifier asks for code
+    assert rules.factors([hit("net/connector.py")], rules.read("pool")) == [1.0]  # an identifier asks for code
 
 
 def test_a_definition_found_by_name_keeps_its_other_ranks() -> None:
