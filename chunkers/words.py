@@ -62,7 +62,7 @@ def _words_of(identifier: str) -> tuple[str, ...]:
         if _IS_CJK.match(run):
             tokens += _pairs(run)
             continue
-        whole = _fold(run.strip("-"))
+        whole = run.strip("-").casefold()
         forms = [whole, re.sub(r"[_-]+", "", whole)]
         split = _parts_of(run)
         if len(split) == 1:
@@ -73,6 +73,8 @@ def _words_of(identifier: str) -> tuple[str, ...]:
 
 
 def _only_parts(identifier: str) -> tuple[str, ...]:
+    if identifier.isascii():
+        return tuple(_parts_of(identifier))
     tokens: list[str] = []
     for run in _runs(identifier):
         tokens += _pairs(run) if _IS_CJK.match(run) else _parts_of(run)
@@ -93,7 +95,7 @@ def _parts_of(run: str) -> list[str]:
         found = _ASCII_PART.findall(run[: 4 * TOKEN_CHARS])
     else:
         found = [piece for part in _PART.findall(run[: 4 * TOKEN_CHARS]) for piece in _camel(part)]
-    return [_fold(part)[:TOKEN_CHARS] for part in found[:_MOST_PARTS]]
+    return [part.casefold()[:TOKEN_CHARS] for part in found[:_MOST_PARTS]]
 
 
 def _camel(part: str) -> list[str]:
@@ -104,10 +106,6 @@ def _camel(part: str) -> list[str]:
         if begins:
             starts.append(i)
     return [part[a:b] for a, b in zip(starts, [*starts[1:], len(part)], strict=True)]
-
-
-def _fold(text: str) -> str:
-    return text.lower() if text.isascii() else text.casefold()
 
 
 _WORDS = _Cache(_words_of)

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from flows.errors import DatabaseError, EmbedderError, GitstrataError, Unreachable, UsageError
@@ -313,14 +312,22 @@ class Index:
 
 
 def _remembering(embedder: Embedder) -> Callable[[Sequence[str]], Vectors]:
-    """Return what embeds texts that come again and again, as paths of files do."""
+    """Return what embeds texts that come again and again, as paths of files do: those that are new all at once."""
     import numpy as np
 
-    @lru_cache(maxsize=REMEMBERED)
-    def embed(text: str) -> Vectors:
-        return embedder.embed_documents([text]).reshape(embedder.dimension)
+    remembered: dict[str, Vectors] = {}
 
-    return lambda texts: np.stack([embed(text) for text in texts])
+    def embed(texts: Sequence[str]) -> Vectors:
+        vectors = {text: vector for text in texts if (vector := remembered.get(text)) is not None}
+        if new := [text for text in dict.fromkeys(texts) if text not in vectors]:
+            made = dict(zip(new, embedder.embed_documents(new), strict=True))
+            if len(remembered) + len(made) > REMEMBERED:
+                remembered.clear()  # other threads read on: what they found is theirs
+            remembered.update(made)
+            vectors |= made
+        return np.stack([vectors[text] for text in texts])
+
+    return embed
 
 
 def _first_line(error: Exception) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from flows.store.read import Hit
 from mcp_tools import rules
@@ -25,9 +26,9 @@ FILE_CAP = 3  # rows a file
 FILE_DECAY = 0.5  # of the n-th row of a file: n - 1 times
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would make the thousand of a search two and a half times as dear
 class Ranked:
-    """A hit and its final score."""
+    """A hit and its score."""
 
     hit: Hit
     score: float
@@ -44,10 +45,11 @@ def rank(
     ``likeness`` says of files, by their cuts, how alike they are to the question as a whole, ``past``, by branch and
     path, what earlier commits of them say of it.
     """
-    fused = fuse(hits, likeness or {}, past or {})
-    weighed = [Ranked(row.hit, row.score * rules.factor(row.hit, question)) for row in one_place_a_text(fused)]
-    coherent = cohere(sorted(weighed, key=_order), COHERENCE_OF_NAMES if question.is_identifier else COHERENCE)
-    return saturate_files(drop_overlaps(sorted(coherent, key=_order)))
+    weighed = weigh(one_place_a_text(fuse(hits, likeness or {}, past or {})), question)
+    share = COHERENCE_OF_NAMES if question.is_identifier else COHERENCE
+    files = by_file(sorted(weighed, key=_order))
+    kept = [rows if len(rows) == 1 else saturate(drop_overlaps(cohere(rows, share))) for rows in files]
+    return sorted(chain.from_iterable(kept), key=_order)
 
 
 def add_named(hits: Iterable[Hit], named: Iterable[Hit]) -> list[Hit]:
@@ -103,45 +105,40 @@ def one_place_a_text(rows: Sequence[Ranked]) -> list[Ranked]:
     return list(first.values())
 
 
-def drop_overlaps(rows: Sequence[Ranked]) -> list[Ranked]:
-    """Keep the better of two rows that share lines: a method over its class, or the class over its method."""
-    kept: list[Ranked] = []
-    taken: dict[tuple[int, str], list[Hit]] = {}
+def weigh(rows: Sequence[Ranked], question: Question) -> list[Ranked]:
+    """Multiply scores by what the rules say."""
+    factors = rules.factors([row.hit for row in rows], question)
+    return [Ranked(row.hit, row.score * factor) for row, factor in zip(rows, factors, strict=True)]
+
+
+def by_file(rows: Iterable[Ranked]) -> Iterable[list[Ranked]]:
+    """Return the rows of each file, in their order."""
+    files: dict[tuple[int, str], list[Ranked]] = {}
     for row in rows:
+        files.setdefault((row.hit.branch_id, row.hit.path), []).append(row)
+    return files.values()
+
+
+def cohere(rows: Sequence[Ranked], share: float = COHERENCE) -> list[Ranked]:
+    """Add to a file's best row a share of its next best ones: a file that answers in several places is the place.
+
+    Rows that share lines count, too: a method, its class and its file that all answer say more than the method alone.
+    """
+    best, *others = rows
+    return [Ranked(best.hit, best.score + share * sum(row.score for row in others[:COHERENT_ROWS])), *others]
+
+
+def drop_overlaps(rows: Sequence[Ranked]) -> list[Ranked]:
+    """Keep the better of two rows of a file that share lines: a method over its class, or the class over its method."""
+    best, *others = rows
+    kept = [best]
+    for row in others:
         hit = row.hit
-        others = taken.setdefault((hit.branch_id, hit.path), [])
-        if all(hit.start_line > other.end_line or hit.end_line < other.start_line for other in others):
-            others.append(hit)
+        if all(hit.start_line > other.hit.end_line or hit.end_line < other.hit.start_line for other in kept):
             kept.append(row)
     return kept
 
 
-def cohere(rows: Sequence[Ranked], share: float = COHERENCE) -> list[Ranked]:
-    """Add to each file's best row a share of its next best ones: a file that answers in several places is the place.
-
-    Rows that share lines count, too: a method, its class and its file that all answer say more than the method alone.
-    """
-    files: dict[tuple[int, str], list[float]] = {}
-    for row in rows:
-        files.setdefault((row.hit.branch_id, row.hit.path), []).append(row.score)
-    seen: set[tuple[int, str]] = set()
-    result = []
-    for row in rows:
-        file = (row.hit.branch_id, row.hit.path)
-        bonus = share * sum(files[file][1 : 1 + COHERENT_ROWS]) if file not in seen else 0.0
-        seen.add(file)
-        result.append(Ranked(row.hit, row.score + bonus))
-    return result
-
-
-def saturate_files(rows: Sequence[Ranked]) -> list[Ranked]:
+def saturate(rows: Sequence[Ranked]) -> list[Ranked]:
     """Let each further row of a file count half as much as the one before, and cap them."""
-    counts: dict[tuple[int, str], int] = {}
-    kept = []
-    for row in rows:
-        file = (row.hit.branch_id, row.hit.path)
-        n = counts.get(file, 0)
-        counts[file] = n + 1
-        if n < FILE_CAP:
-            kept.append(Ranked(row.hit, row.score * FILE_DECAY**n))
-    return sorted(kept, key=_order)
+    return [Ranked(row.hit, row.score * FILE_DECAY**n) for n, row in enumerate(rows[:FILE_CAP])]

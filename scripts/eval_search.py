@@ -45,7 +45,7 @@ def _alone(pool: str) -> dict[str, Any]:
         "PAST": 0.0,
         "COHERENCE": 0.0,
         "COHERENCE_OF_NAMES": 0.0,
-        "factor": lambda _hit, _question: 1.0,
+        "factors": lambda hits, _question: [1.0] * len(hits),
     }
 
 
@@ -59,7 +59,7 @@ WITHOUT: dict[str, dict[str, Any]] = {  # name of what is left out -> attributes
     "coherence": {"COHERENCE": 0.0, "COHERENCE_OF_NAMES": 0.0},
     "saturation": {"FILE_DECAY": 1.0},
     **{f"rule {name}": {name: lambda _hit, _question: 1.0} for name in RULES},
-    "all rules": {"factor": lambda _hit, _question: 1.0},
+    "all rules": {"factors": lambda hits, _question: [1.0] * len(hits)},
     "all but words (BM25 alone)": _alone("worded"),
     "all but meaning (vectors alone)": _alone("near"),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -84,6 +86,20 @@ def test_names_of_definitions_that_the_question_says(
     assert rules.says_symbol(hit(symbol=symbol), rules.read(query)) == pytest.approx(expected)
 
 
+def test_threads_that_stem_at_once_do_not_disturb_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ["how are relational databases configured", "routing of requests", "authenticating connections quickly"]
+    expected = [rules.read(query) for query in asked]
+    monkeypatch.setattr(rules, "_stem", rules._stem.__wrapped__)  # without what is remembered
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: [rules.read(query) for query in asked], range(200)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == [expected] * 200
+
+
 @pytest.mark.parametrize(
     ("path", "query", "aside"),
     [
@@ -128,7 +144,7 @@ def test_names_of_files_and_folders_that_the_question_says() -> None:
     assert rules.says_path(hit("net/connector.py"), question) == 1 + rules.STEM
     assert rules.says_path(hit("connectors/x.py"), question) == 1 + rules.FOLDER
     assert rules.says_path(hit("net/other.py"), question) == 1.0
-    assert rules.factor(hit("net/connector.py"), rules.read("pool")) == 1.0  # an identifier asks for code
+    assert rules.factors([hit("net/connector.py")], rules.read("pool")) == [1.0]  # an identifier asks for code
 
 
 def test_a_definition_found_by_name_keeps_its_other_ranks() -> None:
