@@ -9,7 +9,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from flows.errors import DatabaseError, UsageError
 from flows.settings import Settings
-from flows.store import connect, postgres_binaries
+from flows.store import connect, postgres_binaries, signs
 
 _MAGIC = b"PGDMP"  # how a file in the custom format begins
 
@@ -63,7 +63,8 @@ def restore(settings: Settings, file: Path) -> None:
                 )
         arguments = ["--no-owner", "--no-acl", "--no-comments", "--exit-on-error", "--single-transaction"]
         _run(settings, "pg_restore", database.conninfo, *arguments, str(file))
-    connect.open_database(settings).close()  # is it a schema that this program knows?
+    with connect.open_database(settings) as database, database.connect() as connection:  # is it a schema that we know?
+        signs.forget_what_was_read(connection)
 
 
 def _check_dump(file: Path) -> None:

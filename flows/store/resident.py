@@ -198,17 +198,16 @@ class Size:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a scope: its size, then its cuts until their chunks are here."""
+    """What is known of a scope: its size, then its cuts until their chunks are here, which of all they are then."""
 
     size: Size
     cuts: Integers | None
-    chunks: Chunks | None = None
+    rows: Rows | None = None
+    plane: NDArray[np.uint8] | None = None
 
     @property
     def bytes(self) -> int:
-        held: list[object] = [self.cuts]
-        if self.chunks is not None:
-            held += [self.chunks.plane, self.chunks.rows.numbers]
+        held: list[object] = [self.cuts, self.plane, self.rows and self.rows.numbers]
         return 1_000 + sum(one.nbytes for one in held if isinstance(one, np.ndarray))
 
 
@@ -233,13 +232,17 @@ class Resident:
         """Return the chunks of a scope, after reading those that are not here."""
         with self._lock:
             known = self._look_up(connection, model, filters)
-            if known.chunks is None:
+            if known.rows is None:
                 cuts = known.cuts if known.cuts is not None else _cuts(connection, filters, None)[1]
                 assert cuts is not None
-                known.chunks = self._select(self._load(connection, model, cuts), filters.level)
-                known.cuts = None
+                known.rows, known.cuts = Rows.of(self._load(connection, model, cuts)), None
+                known.plane = self._chunks(known, filters.level).with_plane().plane
                 self._make_room()
-            return known.chunks
+            return self._chunks(known, filters.level)
+
+    def _chunks(self, known: _Known, level: int | None) -> Chunks:
+        assert known.rows is not None
+        return Chunks(self._signs, self._texts, self._levels, known.rows, level, known.plane)
 
     def _forget(self, of: tuple[str, int, int]) -> None:
         self._of = of  # fingerprint of the model, its dimension, and how often its signs were written anew
@@ -277,7 +280,7 @@ class Resident:
                 kept = self._scopes
                 self._forget(self._of)
                 for known in kept.values():  # their sizes still hold
-                    known.chunks = None
+                    known.rows = None
                 self._scopes = kept
                 loaded = _read(connection, model, cuts)
             self._append(loaded)
@@ -312,9 +315,6 @@ class Resident:
         self._starts = np.concatenate([self._starts, starts])[order]
         self._counts = np.concatenate([self._counts, new.counts])[order]
         self._count = count
-
-    def _select(self, rows: NDArray[np.int32], level: int | None) -> Chunks:
-        return Chunks(self._signs, self._texts, self._levels, Rows.of(rows), level).with_plane()
 
 
 def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:

@@ -93,6 +93,11 @@ def _note_rewrite(connection: Connection, model: Model) -> None:
     connection.execute("update model set rewrites = rewrites + 1 where model_id = %s", [model.model_id])
 
 
+def forget_what_was_read(connection: Connection) -> None:
+    """Let processes that keep signs in memory read them anew: the database was restored, and its ids are used again."""
+    connection.execute("update model set rewrites = greatest(rewrites + 1, extract(epoch from now())::int8)")
+
+
 def of_texts(connection: Connection, hashes: Collection[bytes]) -> list[int]:
     """Return the cuts that hold some texts."""
     rows = connection.execute(

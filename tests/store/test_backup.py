@@ -13,6 +13,7 @@ from flows.errors import DatabaseError, UsageError
 from flows.settings import Settings
 from flows.store import backup
 from flows.store.connect import Database
+from flows.store.models import active_model
 from tests.conftest import Indexer
 from tests.published import published
 from tests.repos import Repo
@@ -38,6 +39,9 @@ def test_a_restored_index_shows_the_same_and_goes_on(
     assert target.dsn
     restored = Database(target.dsn)
     assert published(restored) == published(index.database)
+    with index.database.connect() as one, restored.connect() as other:
+        before, after = active_model(one), active_model(other)
+    assert before and after and before.rewrites < after.rewrites  # the ids of what comes now may have been others'
     again = Indexer(restored, target, index.embedder)
     assert again(repo).outcome == "unchanged"
     repo.commit(a_py="def a():\n    return 2\n")
