@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flows import settings as settings_module
 from flows import urls
-from flows.errors import ConfigError, GitstrataError
+from flows.errors import ConfigError, DatabaseError, GitstrataError
 from flows.settings import Jwt, Settings
 from flows.wording import counted
 
@@ -89,6 +89,7 @@ def _database(settings: Settings) -> Iterator[Finding]:
         return
     with database, database.connect() as connection:
         yield Finding("database", "ok", f"{kind}: {_versions(connection)}, schema {connect.schema_version()}")
+        yield from _projects(connection)
         yield from _model(connection, settings)
         yield from _index(connection, database)
 
@@ -97,6 +98,16 @@ def _versions(connection: Connection) -> str:
     from flows.store import health
 
     return ", ".join(f"{name} {version}" for name, version in health.versions(connection))
+
+
+def _projects(connection: Connection) -> Iterator[Finding]:
+    from flows.store import read
+
+    try:
+        with read.snapshot(connection, []):
+            pass
+    except DatabaseError as error:
+        yield Finding("projects", "note", str(error), "only needed where tokens or --project limit requests")
 
 
 def _model(connection: Connection, settings: Settings) -> Iterator[Finding]:

@@ -340,7 +340,8 @@ def measure(settings: Settings, database: Database, embedder: Embedder, corpus: 
                 rows.append(row)
                 print(
                     f"| {name} | {share:.2%} | {row['way']} | {row['first']:.0f} | {row['p50']:.1f} |"
-                    f" {row['p95']:.1f} | {row['client']:.1f} | {row['server']:.1f} | {row['recall10']:.3f} | {row['recall50']:.3f} |",
+                    f" {row['p95']:.1f} | {row['client']:.1f} | {row['server']:.1f} | {row['recall10']:.3f} |"
+                    f" {row['recall50']:.3f} |",
                     flush=True,
                 )
             everything = [arguments for arguments, _ in filters.values()]

@@ -29,7 +29,7 @@ from flows import settings
 from flows.errors import DatabaseError, UsageError
 from flows.settings import Settings
 from flows.store.connect import connect
-from mcp_tools import access, guards, serve_http, tokens
+from mcp_tools import access, doctor, guards, serve_http, tokens
 from mcp_tools.access import Access
 from mcp_tools.code_search import code_search
 from mcp_tools.index import Index
@@ -327,7 +327,9 @@ def test_the_reader_of_the_teams_guide_can_serve_one_project(filled: Settings) -
             connection.execute("drop role gitstrata_reader")
 
 
-def test_a_role_that_may_not_use_the_limiting_views_reads_nothing(filled: Settings) -> None:
+def test_a_role_that_may_not_use_the_limiting_views_reads_nothing(
+    filled: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Postgres leaves such a schema out of the search_path in silence: the tables themselves would answer.
     assert filled.dsn
     with psycopg.connect(filled.dsn, autocommit=True) as connection:
@@ -340,6 +342,9 @@ def test_a_role_that_may_not_use_the_limiting_views_reads_nothing(filled: Settin
                 index_status(index)
             with access.granted(access.OWNER):
                 assert {branch.repo for branch in index_status(index).branches} == set(PROJECTS)
+        monkeypatch.setenv("GITSTRATA_DSN", dsn)
+        findings = {finding.check: finding for finding in doctor.examine(tmp_path / "repos.d")}
+        assert findings["database"].state == "ok" and "half_granted" in findings["projects"].detail
     finally:
         with psycopg.connect(filled.dsn, autocommit=True) as connection:
             connection.execute("drop owned by half_granted")
