@@ -69,7 +69,7 @@ class Scope:
     @property
     def is_lexed(self) -> bool:
         """Say whether the words of all its texts are looked at."""
-        return self.chunks is not None and self.size.chunks <= LEXED
+        return self.chunks is not None and self.chunks.rows.count <= LEXED
 
 
 def candidates(

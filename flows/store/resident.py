@@ -38,6 +38,7 @@ BLOCK = 1 << 15  # chunks compared at once, as many as fit in a processor's cach
 LEAST_RUN = 1_000  # chunks of a run on the average, where a scope is kept by its runs
 SAMPLE = 1 << 16  # chunks of which it is seen how far the nearest ones are
 MAX_PLANE = 1 << 27  # highest number of a text of which a bit says whether it is in scope
+_COMPARING = threading.Lock()  # several at once would push one another's chunks out of the processor's cache
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32) * 2 - 1  # (256, 8): -1 or 1
 
 
@@ -135,7 +136,8 @@ class Chunks:
         """
         padded = np.zeros(64 * len(self.signs), np.float32)
         padded[: len(vector)] = vector
-        far = self._far(np.packbits(padded > 0).view(np.uint64))
+        with _COMPARING:
+            far = self._far(np.packbits(padded > 0).view(np.uint64))
         if not len(far):
             return NONE
         some = far[:: max(1, len(far) // SAMPLE)]
@@ -173,7 +175,7 @@ class Chunks:
                 np.bitwise_xor(word[some], of_query, out=different[:size])
                 sums += np.bitwise_count(different[:size], out=many[:size])
             if self.level is not None:
-                sums[levels != self.level] = np.iinfo(result.dtype).max
+                np.copyto(sums, np.iinfo(result.dtype).max, where=levels != self.level)
             start += size
         return result
 
