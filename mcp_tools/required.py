@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
-from flows.store.trigrams import EDGE, NOTHING, Need, fold, one_of, trigrams
+from flows.store.trigrams import EDGE, NOTHING, Need, fold, grams, one_of
 
 MAX_STRINGS = 64  # in a set
 MAX_CHARACTERS = 12  # of a class, as indexed
@@ -40,7 +40,7 @@ class Part:
         """Return the part without its set of all strings: what that says has become needs, beginnings and endings."""
         if self.exact is None:
             return self
-        need = one_of(Need(trigrams(string)) for string in self.exact)
+        need = one_of(Need(grams(string)) for string in self.exact)
         return Part(None, _cut(self.exact, slice(KEPT)), _cut(self.exact, slice(-KEPT, None)), self.need & need)
 
 
@@ -71,7 +71,7 @@ def join(left: Part, right: Part) -> Part:
     need = a.need & b.need
     if seam is None:
         return Part(None, a.begin, b.end, need)
-    need = need & one_of(Need(trigrams(string)) for string in seam)
+    need = need & one_of(Need(grams(string)) for string in seam)
     begin = _cut(seam, slice(KEPT)) if left.exact is not None else a.begin
     end = _cut(seam, slice(-KEPT, None)) if right.exact is not None else b.end
     return Part(None, begin, end, need)
