@@ -101,10 +101,15 @@ def test_pieces_of_an_older_schema_get_theirs(dsn: str, tmp_path: Path, monkeypa
             "insert into file (branch_id, entry, path, mode, oid, language, skip) select branch_id, n::text::bytea, n,"
             " '', '', '', case when n < 3 then 'binary' else 'too large' end from branch, generate_series(1, 5) n"
         )
+        connection.execute(
+            "insert into sync_run (repo, branch, outcome) values ('a/b', 'main', 'done'), ('a/b', 'main', 'failed'),"
+            " ('a/b', 'main', 'running')"
+        )
     monkeypatch.setattr(module, "MIGRATIONS", MIGRATIONS)
     with open_database(config, upgrade=True) as database, database.connect() as connection:
         assert connection.execute("select count(sieve) from piece").fetchone() == (0,)
         sieve.fill(connection)
         rows = connection.execute("select body, sieve from piece order by blob_id").fetchall()
         assert rows == [(body, sieve.make(body)) for body in bodies]
-        assert connection.execute("select skipped from branch").fetchone() == ({"binary": 2, "too large": 3},)
+        counts = {"binary": 2, "too large": 3}
+        assert connection.execute("select skipped, run_failed from branch").fetchone() == (counts, True)
