@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -252,12 +252,14 @@ class Span(NamedTuple):
     end_line: int
 
 
-def spans(connection: Connection, cut_ids: Collection[int]) -> dict[int, list[Span]]:
-    """Return the classes and methods of cuts, outer ones before inner ones."""
+def spans(connection: Connection, wanted: Mapping[int, tuple[int, int]]) -> dict[int, list[Span]]:
+    """Return the classes and methods of cuts, outer ones before inner ones, that have some of the lines from, to."""
     rows = connection.cursor(binary=True).execute(
-        "select cut_id, ord, start_line, end_line from chunk where cut_id = any(%s) and level in (1, 2)"
-        " order by cut_id, start_line, end_line desc, level, ord",
-        [list(cut_ids)],
+        "select c.cut_id, ord, start_line, end_line"
+        " from unnest(%s::int8[], %s::int4[], %s::int4[]) w (cut_id, low, high)"
+        " join chunk c on c.cut_id = w.cut_id and level in (1, 2) and start_line <= high and end_line >= low"
+        " order by c.cut_id, start_line, end_line desc, level, ord",
+        [list(wanted), [low for low, _ in wanted.values()], [high for _, high in wanted.values()]],
     )
     found: dict[int, list[Span]] = {}
     for cut_id, ord, start_line, end_line in rows.fetchall():
@@ -307,8 +309,12 @@ def _lower(name: str) -> str:
     return name.encode().lower().decode()
 
 
+def _spelt(name: str) -> str:
+    return _lower(name).translate(dict.fromkeys(map(ord, "_$-")))
+
+
 def _named(name: str) -> dict[str, object]:
-    return {"last": _lower(name), "spelt": _lower(name).translate(dict.fromkeys(map(ord, "_$-")))}
+    return {"last": _lower(name), "spelt": _spelt(name)}
 
 
 def defining(connection: Connection, name: str) -> list[int]:
@@ -323,9 +329,9 @@ def defining(connection: Connection, name: str) -> list[int]:
 def defined(connection: Connection, cut_ids: Collection[int], names: Collection[str]) -> list[Defined]:
     """Return the symbols of cuts whose last name is one of ``names``, in any case of letters."""
     rows = connection.execute(
-        f"select cut_id, name, start_line, end_line from symbol s where cut_id = any(%s) and {_LAST} = any(%s)"
-        f" and {_DEFINES} order by cut_id, ord",
-        [list(cut_ids), sorted({_lower(name) for name in names})],
+        f"select cut_id, name, start_line, end_line from symbol s where cut_id = any(%s) and {SPELT} = any(%s)"
+        f" and {_LAST} = any(%s) and {_DEFINES} order by cut_id, ord",
+        [list(cut_ids), sorted(set(map(_spelt, names))), sorted(set(map(_lower, names)))],
     )
     return [Defined(*row) for row in rows]
 
