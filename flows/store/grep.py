@@ -20,7 +20,8 @@ from flows.store.read import Filters
 from flows.store.trigrams import EXPRESSION, LONG, Need
 
 BATCH = 4 << 20  # bytes of texts in memory at once
-RAREST = 6  # trigrams of one set: all of them would leave a fifth fewer pieces, in three times the time
+RAREST = 6  # trigrams that are looked up: all of them take three times as long, and sieves leave fewer pieces
+OTHERS = 12  # of those that no sieve knows
 MAX_DEFINING = 2_000  # cuts that define a name
 
 
@@ -149,8 +150,11 @@ def _matching(connection: Connection, need: Need, *, whole: bool) -> _Matching:
     return _Matching(different, np.add.reduceat(sizes[order], starts), starts, lines[order])
 
 
-def _trigrams(need: Need, most: int) -> list[str]:
-    return rarest((gram for gram in need.grams if len(gram) < LONG), most)
+def _trigrams(need: Need) -> list[str]:
+    """Return the trigrams to look up: some of those that sieves know within longer strings, more of all others."""
+    known = {gram[i : i + 3] for gram in need.grams if len(gram) == LONG for i in range(LONG - 2)}
+    others = (gram for gram in need.grams if len(gram) < LONG and gram not in known)
+    return rarest(known, RAREST) + rarest(others, OTHERS)
 
 
 def _holds(grams: Collection[str], values: dict[str, Any]) -> sql.Composed:
@@ -161,7 +165,7 @@ def _holds(grams: Collection[str], values: dict[str, Any]) -> sql.Composed:
 
 def _needs(need: Need, values: dict[str, Any]) -> sql.Composed:
     """Return the condition on a piece's trigrams; what it compares with is added to ``values``."""
-    clauses: list[sql.Composable] = [_holds(_trigrams(need, RAREST), values)] if need.grams else []
+    clauses: list[sql.Composable] = [_holds(_trigrams(need), values)] if need.grams else []
     for group in need.either:
         clauses.append(sql.SQL("({})").format(sql.SQL(" or ").join(_needs(one, values) for one in group)))
     return sql.SQL("({})").format(sql.SQL(" and ").join(clauses))
@@ -171,7 +175,7 @@ def _needs_of_blob(need: Need, values: dict[str, Any]) -> sql.Composed:
     """Return the condition on a blob that has the trigrams in whichever of its pieces."""
     clauses: list[sql.Composable] = [
         sql.SQL("blob_id in (select blob_id from piece where {})").format(_holds([gram], values))
-        for gram in _trigrams(need, RAREST)
+        for gram in rarest(_trigrams(need), RAREST)
     ]
     for group in need.either:
         clauses.append(sql.SQL("({})").format(sql.SQL(" or ").join(_needs_of_blob(one, values) for one in group)))

@@ -2,6 +2,7 @@
 
 It is a Bloom filter with one hash and three bits for each different string, over the text as the trigram index sees it.
 So a name made of common trigrams, which thousands of pieces have, is looked for in those alone that may have the name.
+A change of what a sieve is made of needs a migration that takes all of them away; runs make them anew.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from flows.store import grep, pieces, sieve
 from flows.store.connect import Database
 from flows.store.grep import Budget
 from flows.store.pieces import TEXT
+from flows.store.trigrams import grams
 from mcp_tools import found, render, scope
 from mcp_tools import search_code as tool
 from mcp_tools.index import Index
@@ -471,6 +472,12 @@ def test_a_name_is_not_looked_for_where_its_trigrams_are(index: Indexer, reader:
     assert searched(*cases[0][:2]) == 3
     with index.database.connect() as connection:
         assert connection.execute("select count(*) from piece where sieve is null").fetchone() == (0,)
+
+
+def test_what_no_sieve_knows_is_looked_up() -> None:
+    asked = grep._trigrams(Pattern(r"def \w+_handler_of_requests").need)
+    assert {"def", "ef "} <= set(asked) and len(asked) == grep.RAREST + 2
+    assert set(grep._trigrams(Pattern("foo bar baz").need)) == grams("foo bar baz")
 
 
 def test_a_text_is_kept_for_the_rows_or_read_again(library: Index, monkeypatch: pytest.MonkeyPatch) -> None:
