@@ -31,6 +31,7 @@ from flows.store import (
     models,
     repos,
     runs,
+    sieve,
     signs,
     trigrams,
     vector_index,
@@ -412,6 +413,7 @@ class _Run:
             grown = sum(published.chunks) - (sum(branch.chunks) if branch else 0)
             lexicon.note_moved(connection, self.report.vectors.computed + abs(grown))
             lexicon.refresh_if_moved(connection, model, force=published.purge_due)
+            sieve.fill(connection)
             trigrams.settle(connection)
         if self.target.builds_index:
             with self.report.stage("vector index"):

@@ -68,7 +68,7 @@ def lines(pattern: Pattern, pieces: Iterable[Piece]) -> tuple[list[int], frozens
 def groups(connection: Connection, matched: Sequence[Found], pattern: Pattern) -> list[Group]:
     """Return one group for each chunk or rest of a file that has a matching line."""
     cut_ids = {one.candidate.cut_id for one in matched}
-    spans = grep.spans(connection, cut_ids)
+    spans = grep.spans(connection, {one.candidate.cut_id: (one.lines[0], one.lines[-1]) for one in matched})
     symbols: dict[int, list[Defined]] = {}
     names = frozenset().union(*(one.names for one in matched))
     for symbol in grep.defined(connection, cut_ids, names) if names else ():
@@ -121,7 +121,10 @@ def enclosing(spans: Sequence[Span], numbers: Sequence[int]) -> list[int | None]
 def looked_up(connection: Connection, lookups: Sequence[Lookup], groups: Sequence[Group]) -> list[Group]:
     """Mark the groups that define a name that was looked up, and return those that have no matching line."""
     known = {(group.branch_id, group.path, group.ord): group for group in groups}
-    spans = grep.spans(connection, {one.cut_id for one in lookups}) if lookups else {}
+    lines: dict[int, list[int]] = {}
+    for one in lookups:
+        lines.setdefault(one.cut_id, []).append(one.start_line)
+    spans = grep.spans(connection, {cut_id: (min(some), max(some)) for cut_id, some in lines.items()}) if lines else {}
     new: list[Group] = []
     for one in lookups:
         (ord,) = enclosing(spans.get(one.cut_id, []), [one.start_line])

@@ -9,18 +9,20 @@ Upper and lower case of ASCII are one, whatever the flags say; an end of a line 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
-from flows.store.trigrams import EDGE, NOTHING, Need, fold, one_of, trigrams
+from flows.store.trigrams import EDGE, LONG, NOTHING, Need, fold, grams, one_of
 
 MAX_STRINGS = 64  # in a set
 MAX_CHARACTERS = 12  # of a class, as indexed
 MAX_LENGTH = 600  # of a string in a set
 MAX_COPIES = 4  # of a repeated part
 MAX_CONDITIONS = 256  # beyond them the database is asked for everything
-KEPT = 2  # characters of a beginning or ending: with the next one they are a trigram
+# Characters of a beginning or ending: with the next one they are a string that a sieve knows, or at least a trigram.
+KEPT = (LONG - 1, 2)
 _ANY: Final = frozenset({""})
 
 
@@ -40,8 +42,8 @@ class Part:
         """Return the part without its set of all strings: what that says has become needs, beginnings and endings."""
         if self.exact is None:
             return self
-        need = one_of(Need(trigrams(string)) for string in self.exact)
-        return Part(None, _cut(self.exact, slice(KEPT)), _cut(self.exact, slice(-KEPT, None)), self.need & need)
+        need = one_of(Need(grams(string)) for string in self.exact)
+        return Part(None, _begin(self.exact), _end(self.exact), self.need & need)
 
 
 EMPTY = Part(frozenset({""}))
@@ -49,10 +51,21 @@ UNKNOWN = Part(None)  # any string at all
 LINE_EDGE = Part(frozenset({EDGE}))
 
 
-def _cut(strings: frozenset[str], part: slice) -> frozenset[str]:
-    """Shorten strings; a set with the empty string, or with too many, says nothing."""
-    short = frozenset(string[part] for string in strings)
-    return _ANY if "" in short or len(short) > MAX_STRINGS else short
+def _begin(strings: frozenset[str]) -> frozenset[str]:
+    return _cut(strings, (slice(kept) for kept in KEPT))
+
+
+def _end(strings: frozenset[str]) -> frozenset[str]:
+    return _cut(strings, (slice(-kept, None) for kept in KEPT))
+
+
+def _cut(strings: frozenset[str], parts: Iterable[slice]) -> frozenset[str]:
+    """Shorten strings until they are not too many; a set with the empty string, or with too many, says nothing."""
+    for part in parts:
+        short = frozenset(string[part] for string in strings)
+        if "" not in short and len(short) <= MAX_STRINGS:
+            return short
+    return _ANY
 
 
 def _cross(left: frozenset[str], right: frozenset[str]) -> frozenset[str] | None:
@@ -66,14 +79,17 @@ def join(left: Part, right: Part) -> Part:
     """Return ``left`` followed by ``right``."""
     if left.exact is not None and right.exact is not None and (both := _cross(left.exact, right.exact)):
         return Part(both, need=left.need & right.need)
-    seam = _cross(left.exact or left.loose().end, right.exact or right.loose().begin)
     a, b = left.loose(), right.loose()
+    seam = _cross(left.exact or a.end, right.exact or b.begin)
+    if seam is None:
+        ends, begins = _cut(a.end, [slice(-KEPT[1], None)]), _cut(b.begin, [slice(KEPT[1])])
+        seam = _cross(left.exact or ends, right.exact or begins)
     need = a.need & b.need
     if seam is None:
         return Part(None, a.begin, b.end, need)
-    need = need & one_of(Need(trigrams(string)) for string in seam)
-    begin = _cut(seam, slice(KEPT)) if left.exact is not None else a.begin
-    end = _cut(seam, slice(-KEPT, None)) if right.exact is not None else b.end
+    need = need & one_of(Need(grams(string)) for string in seam)
+    begin = _begin(seam) if left.exact is not None else a.begin
+    end = _end(seam) if right.exact is not None else b.end
     return Part(None, begin, end, need)
 
 
@@ -85,8 +101,8 @@ def either(parts: list[Part]) -> Part:
     if len(sets) == len(parts) and not any(part.need for part in parts) and sum(map(len, sets)) <= MAX_STRINGS:
         return Part(frozenset().union(*sets))
     loose = [part.loose() for part in parts]
-    begin = _cut(frozenset().union(*(part.begin for part in loose)), slice(KEPT))
-    end = _cut(frozenset().union(*(part.end for part in loose)), slice(-KEPT, None))
+    begin = _begin(frozenset().union(*(part.begin for part in loose)))
+    end = _end(frozenset().union(*(part.end for part in loose)))
     return Part(None, begin, end, one_of(part.need for part in loose))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from chunkers import languages as language_table
 from flows.errors import UsageError
 from flows.store import grep
-from flows.store.grep import Budget, Candidate, Lookup
+from flows.store.grep import Budget, Candidate, Lookup, Piece
 from flows.wording import counted
 from mcp_tools import found, render, scope
 from mcp_tools.cursor import Cursor
@@ -29,7 +29,10 @@ MAX_LOOKUPS = 50  # definitions of a full name
 # What one answer may cost. None of it depends on the machine: the same request has the same answer everywhere.
 BUDGET = Budget(whole=128 << 20, files=10_000, bytes=16 << 20, some=4_000)
 MAX_LINES = 400_000
+MAX_KEPT = 4 << 20  # bytes of texts that match, for the rows that show some of their lines
 ENOUGH = 5_000  # lines, where not all that may match can be searched
+
+Kept = dict[int, list[Piece]]  # texts by blob
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +104,13 @@ def _search(
 ) -> CodeResult:
     lookups = _lookups(connection, pattern, where)
     candidates, files = _candidates(connection, pattern, where)
-    matched, searched = _match(connection, pattern, candidates, MAX_LINES if len(candidates) == files else ENOUGH)
+    kept: Kept = {}
+    most = MAX_LINES if len(candidates) == files else ENOUGH
+    matched, searched = _match(connection, pattern, candidates, most, kept)
     groups = found.groups(connection, matched, pattern)
     rows = found.rank([*groups, *found.looked_up(connection, lookups, groups)])
     page = rows[start : start + limit]
-    shown = render.fitting_lines(_rows(connection, pattern, where, page))
+    shown = render.fitting_lines(_rows(connection, pattern, where, page, kept))
     end = start + len(shown)
     totals = Totals(
         matches=sum(len(one.lines) for one in matched),
@@ -155,18 +160,24 @@ def _candidates(connection: Connection, pattern: Pattern, where: Scope) -> tuple
 
 
 def _match(
-    connection: Connection, pattern: Pattern, candidates: Sequence[Candidate], most: int
+    connection: Connection, pattern: Pattern, candidates: Sequence[Candidate], most: int, kept: Kept
 ) -> tuple[list[Found], int]:
-    """Search files in their order, until ``most`` lines match; return those that match, and how many were searched."""
+    """Search files in their order, until ``most`` lines match; return those that match, and how many were searched.
+
+    The first megabytes that match are left in ``kept``.
+    """
     until = time.monotonic() + STATEMENT_SECONDS
     by_blob: dict[int, tuple[list[int], frozenset[str]]] = {}
     texts = grep.texts(connection, candidates)
     matched: list[Found] = []
-    total = 0
+    total, room = 0, MAX_KEPT
     for searched, candidate in enumerate(candidates, 1):
         blob_id = candidate.blob_id
         if blob_id not in by_blob:
-            by_blob[blob_id] = found.lines(pattern, next(texts)[1])
+            pieces = next(texts)[1]
+            by_blob[blob_id] = found.lines(pattern, pieces)
+            if by_blob[blob_id][0] and (room := room - candidate.size) >= 0:
+                kept[blob_id] = pieces
             if time.monotonic() > until:
                 raise UsageError(f"the search took longer than {STATEMENT_SECONDS} s: narrow it by {_narrower()}")
         lines, names = by_blob[blob_id]
@@ -183,10 +194,12 @@ def _lookups(connection: Connection, pattern: Pattern, where: Scope) -> list[Loo
     return grep.lookup(connection, where.filters, qualified, MAX_LOOKUPS) if qualified else []
 
 
-def _rows(connection: Connection, pattern: Pattern, where: Scope, page: Sequence[Group]) -> list[CodeRow]:
+def _rows(connection: Connection, pattern: Pattern, where: Scope, page: Sequence[Group], kept: Kept) -> list[CodeRow]:
     chunks = grep.chunks(connection, [(group.cut_id, group.ord or 0) for group in page])
-    lines = [(group.blob_id, line) for group in page for line in found.wanted(group)]
-    pieces = grep.around(connection, lines, whole=pattern.is_whole)
+    # A definition without a line that matches may stand in any piece of its text.
+    away = {group.blob_id for group in page if not group.lines or group.blob_id not in kept}
+    lines = [(group.blob_id, line) for group in page if group.blob_id in away for line in found.wanted(group)]
+    pieces = kept | (grep.around(connection, lines, whole=pattern.is_whole) if lines else {})
     rows = []
     for group in page:
         chunk = chunks.get((group.cut_id, group.ord or 0)) or grep.Chunk(0, "file", "", 1, max(group.lines))

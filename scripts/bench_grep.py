@@ -16,7 +16,7 @@ import shutil
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -57,25 +57,30 @@ def drawn(index: Index, repo: str) -> list[str]:
     return [draw.choice(names) for names in found[:DRAWN]]
 
 
-def server_cpu(pids: Sequence[int]) -> float:
-    """Return the CPU seconds of processes of this machine, 0 for those elsewhere."""
+def server_cpu(index: Index) -> float:
+    """Return the CPU seconds of the index's connections, which may become more; 0 on another machine."""
+    with index.snapshot() as connection:
+        rows = connection.execute(
+            "select pid from pg_stat_activity where datname = current_database() and application_name = 'gitstrata'"
+        ).fetchall()
     total = 0
-    for pid in pids:
+    for (pid,) in rows:
         with contextlib.suppress(OSError):
             total += int(Path(f"/proc/{pid}/schedstat").read_text().split()[0])
     return total / 1e9
 
 
-def timed(action: Callable[[], object], pids: Sequence[int], rounds: int) -> tuple[float, float, float]:
+def timed(action: Callable[[], object], index: Index, rounds: int) -> tuple[float, float, float]:
     """Return the least wall time of some rounds, and the mean CPU time of client and database, in milliseconds."""
     action()
     walls = []
-    client, server = time.process_time(), server_cpu(pids)
+    server, client = server_cpu(index), time.process_time()
     for _ in range(rounds):
         start = time.perf_counter()
         action()
         walls.append(time.perf_counter() - start)
-    return min(walls) * 1e3, (time.process_time() - client) / rounds * 1e3, (server_cpu(pids) - server) / rounds * 1e3
+    client = time.process_time() - client
+    return min(walls) * 1e3, client / rounds * 1e3, (server_cpu(index) - server) / rounds * 1e3
 
 
 def ripgrep(pattern: str, folder: str) -> float:
@@ -100,10 +105,6 @@ def main() -> None:
     given = parser.parse_args()
     beside = bool(given.checkout and shutil.which("rg"))
     with Index(settings.load()) as index:
-        with index.snapshot() as connection:
-            pids = [row[0] for row in connection.execute(
-                "select pid from pg_stat_activity where datname = current_database() and application_name = 'gitstrata'"
-            )]  # fmt: skip
         print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
         print(
             f"{'kind':24}{'wall p50':>9}{'p95':>9}{'client':>9}{'p95':>9}{'server':>9}{'p95':>9}{'rg p50':>9}{'p95':>9}"
@@ -111,7 +112,7 @@ def main() -> None:
         for kind, patterns in {"identifiers": drawn(index, given.repo), **KINDS}.items():
             literal = kind in ("punctuation", "identifiers", "common words")
             calls = [partial(search_code, index, p, repo=given.repo, literal=literal, limit=30) for p in patterns]
-            rows = [timed(call, pids, given.rounds) for call in calls]
+            rows = [timed(call, index, given.rounds) for call in calls]
             walls, client, server = (percentiles(list(column)) for column in zip(*rows, strict=True))
             other = [ripgrep(re.escape(p) if literal else p, given.checkout) for p in patterns] if beside else []
             print(f"{kind:24}{walls} {client} {server} {percentiles(other) if other else ''}")

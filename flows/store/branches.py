@@ -219,7 +219,12 @@ def _recount(connection: Connection, branch_id: int) -> None:
     """Let the branch's counts say what its rows are."""
     row = connection.execute(_COUNTS, {"id": branch_id}).fetchone()
     assert row is not None
-    connection.execute("update branch set files = %s, failed = %s, chunks = %s where branch_id = %s", [*row, branch_id])
+    connection.execute(
+        "update branch set files = %(files)s, failed = %(failed)s, chunks = %(chunks)s, skipped = (select"
+        " coalesce(jsonb_object_agg(skip, n), '{}') from (select skip, count(*) as n from file"
+        " where branch_id = %(id)s and skip is not null group by 1) s) where branch_id = %(id)s",
+        dict(zip(("files", "failed", "chunks"), row, strict=True)) | {"id": branch_id},
+    )
 
 
 def _lock_branch(connection: Connection, repo: str, commit: Commit, rules_fp: str, expected: Branch | None) -> int:

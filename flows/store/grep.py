@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,15 +10,18 @@ import numpy as np
 from psycopg import sql
 from psycopg.adapt import Buffer, Loader
 
+from flows.store import sieve
 from flows.store.arrays import NONE, Integers, fetch, pack
 from flows.store.conditions import parameters, where_file
 from flows.store.connect import Connection
 from flows.store.names import SPELT
+from flows.store.rarity import rarest
 from flows.store.read import Filters
-from flows.store.trigrams import EXPRESSION, Need
+from flows.store.trigrams import EXPRESSION, LONG, Need
 
 BATCH = 4 << 20  # bytes of texts in memory at once
-MAX_GRAMS = 8  # that are looked up for whole texts, one by one
+RAREST = 6  # trigrams that are looked up: all of them take three times as long, and sieves leave fewer pieces
+OTHERS = 12  # of those that no sieve knows
 MAX_DEFINING = 2_000  # cuts that define a name
 
 
@@ -135,8 +138,11 @@ def _matching(connection: Connection, need: Need, *, whole: bool) -> _Matching:
         query = sql.SQL("select array_agg(blob_id), array_agg(size) from blob where {}")
         ((blobs, sizes),) = fetch(connection, query.format(_needs_of_blob(need, given)), given)
         return _Matching(NONE, NONE, NONE, None) if blobs is None else _Matching(blobs, sizes, NONE, None)
+    where = _needs(need, given)
+    if passes := sieve.condition(need):
+        where += sql.SQL(" and (sieve is null or {})").format(passes)
     query = sql.SQL("select array_agg(blob_id), array_agg(line), array_agg(octet_length(body)) from piece where {}")
-    ((blobs, lines, sizes),) = fetch(connection, query.format(_needs(need, given)), given)
+    ((blobs, lines, sizes),) = fetch(connection, query.format(where), given)
     if blobs is None:
         return _Matching(NONE, NONE, NONE, NONE)
     order = np.lexsort((lines, blobs))
@@ -144,25 +150,32 @@ def _matching(connection: Connection, need: Need, *, whole: bool) -> _Matching:
     return _Matching(different, np.add.reduceat(sizes[order], starts), starts, lines[order])
 
 
+def _trigrams(need: Need) -> list[str]:
+    """Return the trigrams to look up: some of those that sieves know within longer strings, more of all others."""
+    known = {gram[i : i + 3] for gram in need.grams if len(gram) == LONG for i in range(LONG - 2)}
+    others = (gram for gram in need.grams if len(gram) < LONG and gram not in known)
+    return rarest(known, RAREST) + rarest(others, OTHERS)
+
+
 def _holds(grams: Collection[str], values: dict[str, Any]) -> sql.Composed:
     name = f"grams{len(values)}"
-    values[name] = sorted(grams)
+    values[name] = list(grams)
     return sql.SQL("{} @> {}::text[]").format(EXPRESSION, sql.Placeholder(name))
 
 
 def _needs(need: Need, values: dict[str, Any]) -> sql.Composed:
     """Return the condition on a piece's trigrams; what it compares with is added to ``values``."""
-    clauses: list[sql.Composable] = [_holds(need.grams, values)] if need.grams else []
+    clauses: list[sql.Composable] = [_holds(_trigrams(need), values)] if need.grams else []
     for group in need.either:
         clauses.append(sql.SQL("({})").format(sql.SQL(" or ").join(_needs(one, values) for one in group)))
     return sql.SQL("({})").format(sql.SQL(" and ").join(clauses))
 
 
 def _needs_of_blob(need: Need, values: dict[str, Any]) -> sql.Composed:
-    """Return the condition on a blob that has the trigrams in whichever of its pieces, the last letters first."""
-    some = sorted(need.grams, reverse=True)[:MAX_GRAMS]
+    """Return the condition on a blob that has the trigrams in whichever of its pieces."""
     clauses: list[sql.Composable] = [
-        sql.SQL("blob_id in (select blob_id from piece where {})").format(_holds([gram], values)) for gram in some
+        sql.SQL("blob_id in (select blob_id from piece where {})").format(_holds([gram], values))
+        for gram in rarest(_trigrams(need), RAREST)
     ]
     for group in need.either:
         clauses.append(sql.SQL("({})").format(sql.SQL(" or ").join(_needs_of_blob(one, values) for one in group)))
@@ -243,12 +256,14 @@ class Span(NamedTuple):
     end_line: int
 
 
-def spans(connection: Connection, cut_ids: Collection[int]) -> dict[int, list[Span]]:
-    """Return the classes and methods of cuts, outer ones before inner ones."""
+def spans(connection: Connection, wanted: Mapping[int, tuple[int, int]]) -> dict[int, list[Span]]:
+    """Return the classes and methods of cuts, outer ones before inner ones, that have some of the lines from, to."""
     rows = connection.cursor(binary=True).execute(
-        "select cut_id, ord, start_line, end_line from chunk where cut_id = any(%s) and level in (1, 2)"
-        " order by cut_id, start_line, end_line desc, level, ord",
-        [list(cut_ids)],
+        "select c.cut_id, ord, start_line, end_line"
+        " from unnest(%s::int8[], %s::int4[], %s::int4[]) w (cut_id, low, high)"
+        " join chunk c on c.cut_id = w.cut_id and level in (1, 2) and start_line <= high and end_line >= low"
+        " order by c.cut_id, start_line, end_line desc, level, ord",
+        [list(wanted), [low for low, _ in wanted.values()], [high for _, high in wanted.values()]],
     )
     found: dict[int, list[Span]] = {}
     for cut_id, ord, start_line, end_line in rows.fetchall():
@@ -298,8 +313,12 @@ def _lower(name: str) -> str:
     return name.encode().lower().decode()
 
 
+def _spelt(name: str) -> str:
+    return _lower(name).translate(dict.fromkeys(map(ord, "_$-")))
+
+
 def _named(name: str) -> dict[str, object]:
-    return {"last": _lower(name), "spelt": _lower(name).translate(dict.fromkeys(map(ord, "_$-")))}
+    return {"last": _lower(name), "spelt": _spelt(name)}
 
 
 def defining(connection: Connection, name: str) -> list[int]:
@@ -314,9 +333,9 @@ def defining(connection: Connection, name: str) -> list[int]:
 def defined(connection: Connection, cut_ids: Collection[int], names: Collection[str]) -> list[Defined]:
     """Return the symbols of cuts whose last name is one of ``names``, in any case of letters."""
     rows = connection.execute(
-        f"select cut_id, name, start_line, end_line from symbol s where cut_id = any(%s) and {_LAST} = any(%s)"
-        f" and {_DEFINES} order by cut_id, ord",
-        [list(cut_ids), sorted({_lower(name) for name in names})],
+        f"select cut_id, name, start_line, end_line from symbol s where cut_id = any(%s) and {SPELT} = any(%s)"
+        f" and {_LAST} = any(%s) and {_DEFINES} order by cut_id, ord",
+        [list(cut_ids), sorted(set(map(_spelt, names))), sorted(set(map(_lower, names)))],
     )
     return [Defined(*row) for row in rows]
 
@@ -388,7 +407,12 @@ def listing(connection: Connection, filters: Filters, offset: int, limit: int) -
 
 def left_out(connection: Connection, filters: Filters) -> dict[str, int]:
     """Count the files in scope that have no text here, by reason."""
-    query = sql.SQL(
-        "select f.skip, count(*) from file f where f.skip is not null and {} group by 1 order by 2 desc, 1"
-    ).format(where_file(filters, skipped=True))
-    return dict(connection.execute(query, parameters(filters)).fetchall())
+    query = sql.SQL("select f.skip, count(*) from file f where f.skip is not null and {} group by 1 order by 2 desc, 1")
+    if not (filters.languages or filters.include or filters.exclude):
+        # Of whole branches it is written down.
+        query = sql.SQL(
+            "select key, sum(value::int)::int from branch f, jsonb_each_text(skipped) where {} group by 1"
+            " order by 2 desc, 1"
+        )
+    where = where_file(filters, skipped=True)
+    return dict(connection.execute(query.format(where), parameters(filters)).fetchall())

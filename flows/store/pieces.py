@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from flows.store import sieve
 from flows.store.connect import Connection, copy_rows
 
 SIZE = 32 << 10  # bytes; as in the migration
@@ -42,6 +43,11 @@ def write(connection: Connection, texts: Mapping[int, str | None], kept: Mapping
     changed = {blob_id: text for blob_id, text in wanted.items() if stored.get(blob_id) != text}
     if old := [blob_id for blob_id in changed if blob_id in stored]:
         connection.execute("delete from piece where blob_id = any(%s)", [old])
-    new = [(blob_id, line, piece) for blob_id, text in changed.items() if text is not None for line, piece in cut(text)]
+    new = [
+        (blob_id, line, piece, sieve.make(piece))
+        for blob_id, text in changed.items()
+        if text is not None
+        for line, piece in cut(text)
+    ]
     if new:
-        copy_rows(connection, "piece", ["int8", "int4", "text"], new)
+        copy_rows(connection, "piece", ["int8", "int4", "text", "bytea"], new)

@@ -154,8 +154,7 @@ def branches(connection: Connection, repo: str = "", branch: str = "") -> list[B
         """
         select b.branch_id, r.name, b.name, b.is_default, b.generation, b.commit_sha, b.committed_at, b.published_at,
             coalesce(b.head_sha, ''), coalesce(b.head_seen_at, b.published_at), b.files, b.failed, b.chunks, r.origin,
-            coalesce((select s.outcome = 'failed' from sync_run s where s.repo = r.name and s.branch = b.name
-                and s.outcome <> 'running' order by s.run_id desc limit 1), false)
+            b.run_failed
         from branch b join repo r using (repo_id)
         where (%(repo)s = '' or r.name = %(repo)s)
             and (b.name = %(branch)s or %(branch)s = '*' or (%(branch)s = '' and b.is_default))

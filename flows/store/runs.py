@@ -41,7 +41,10 @@ def finish(database: Database, run_id: int, report: Report) -> None:
     """Record how a run ended, on a connection of its own and as far as there still is a database."""
     with contextlib.suppress(Exception), database.connect(connect_timeout=2) as connection:
         connection.execute(
-            "update sync_run set finished_at = now(), outcome = %s, report = %s, error = %s where run_id = %s",
+            "with ended as (update sync_run set finished_at = now(), outcome = %s, report = %s, error = %s"
+            " where run_id = %s returning repo, branch, outcome)"
+            " update branch b set run_failed = e.outcome = 'failed' from ended e join repo r on r.name = e.repo"
+            " where b.repo_id = r.repo_id and b.name = e.branch",
             [report.outcome, Jsonb(report.to_json()), "; ".join(report.errors)[:2000], run_id],
         )
 

@@ -1,4 +1,4 @@
-"""What the trigram index sees of a text, and which trigrams a text must have to hold a string.
+"""What the trigram index sees of a text, and which trigrams and longer strings a text must have to hold a string.
 
 The index has the trigrams of words as pg_trgm makes them, over a folded text: ASCII in lower case, punctuation read as
 digits, each byte of a character beyond ASCII as the letter q with the byte's three octal digits. What is indexed is
@@ -21,11 +21,12 @@ from flows.store.connect import Connection
 PUNCTUATION = "_-+*/=<>(){}[].,;:!?&|^%$#@~`'\"\\"
 DIGITS = "01234567890123456789012345678901"
 # Letters beyond ASCII that a search without case takes for ASCII: the long s and the Kelvin sign.
-_VARIANTS = {"ſ": "s", "\u212a": "k"}
+VARIANTS = {"ſ": "s", "\u212a": "k"}
 _BYTE = "q"  # stands before the digits of a byte beyond ASCII
 EDGE = " "  # of a word: white space, a control character, or an end of the text
+LONG = 6  # characters of the strings that a sieve knows
 
-_FOLDED = dict(zip(PUNCTUATION, DIGITS, strict=True)) | _VARIANTS
+_FOLDED = dict(zip(PUNCTUATION, DIGITS, strict=True)) | VARIANTS
 _WORD = re.compile(r"[a-z0-9]+")
 
 
@@ -40,9 +41,9 @@ def _replaced(text: str, replacements: Iterable[tuple[str, str]]) -> str:
 def _expression() -> str:
     """Return the indexed expression as the migration has it: only the very same one uses the index."""
     backslash = "\\"
-    variants = _replaced('lower(body collate "C")', (*_VARIANTS.items(), (backslash, _FOLDED[backslash])))
+    variants = _replaced('lower(body collate "C")', (*VARIANTS.items(), (backslash, _FOLDED[backslash])))
     escaped = f"encode(decode({variants}, 'escape'), 'escape')"  # now backslashes stand before a byte's digits alone
-    rest = [(old, new) for old, new in _FOLDED.items() if old not in _VARIANTS and old != backslash]
+    rest = [(old, new) for old, new in _FOLDED.items() if old not in VARIANTS and old != backslash]
     return f"show_trgm({_replaced(escaped, ((backslash, _BYTE), *rest))})"
 
 
@@ -62,10 +63,14 @@ def fold(character: str, *, any_case: bool = False) -> str:
     return character.lower() if character.isalnum() else EDGE
 
 
-def trigrams(folded: str) -> frozenset[str]:
-    """Return the trigrams of every text that holds ``folded``; what stands before and after it is unknown."""
+def grams(folded: str) -> frozenset[str]:
+    """Return the trigrams of every text that holds ``folded``, and its strings of LONG characters within a word.
+
+    What stands before and after it is unknown.
+    """
     found: set[str] = set()
     for word in _WORD.finditer(folded):
+        found.update(word.group()[i : i + LONG] for i in range(len(word.group()) - LONG + 1))
         padded = ("  " if word.start() else "") + word.group() + (" " if word.end() < len(folded) else "")
         found.update(padded[i : i + 3] for i in range(len(padded) - 2))
     return frozenset(found)
@@ -79,7 +84,10 @@ def settle(connection: Connection) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a text needs to be looked at: all of ``grams``, and one alternative of each group in ``either``."""
+    """What a text needs to be looked at: all of ``grams``, and one alternative of each group in ``either``.
+
+    Grams have three characters, which the index knows, or LONG, which the sieves know.
+    """
 
     grams: frozenset[str] = frozenset()
     either: tuple[tuple[Need, ...], ...] = ()
@@ -97,7 +105,7 @@ class Need:
         return bool(self.grams) + sum(need.size for group in self.either for need in group)
 
     def met_by(self, grams: frozenset[str]) -> bool:
-        """Say whether a text with these trigrams is looked at."""
+        """Say whether a text with these grams is looked at."""
         return self.grams <= grams and all(any(need.met_by(grams) for need in group) for group in self.either)
 
 

@@ -134,8 +134,9 @@ def test_doctor_says_what_is_wrong_and_how_to_put_it_right(
     (tmp_path / "tokens.yaml").chmod(0o644)
     monkeypatch.setenv("GITSTRATA_TOKENS_FILE", str(tmp_path / "tokens.yaml"))
     with index.database.connect() as connection:
-        connection.execute("update branch set published_at = now() - interval '9 days', head_sha = 'f00'")
-        connection.execute("insert into sync_run (repo, branch, outcome) select 'r', name, 'failed' from branch")
+        connection.execute(
+            "update branch set published_at = now() - interval '9 days', head_sha = 'f00', run_failed = true"
+        )
     said = found(doctor.examine(tmp_path / "repos.d"))
     assert "9 days ago -> does CI call gitstrata sync" in said["index", "note"]
     assert "1 branch is behind" in said["freshness", "note"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from psycopg import sql
 
 from flows.store.connect import Database
-from flows.store.trigrams import EXPRESSION, NOTHING, Need, fold, trigrams
+from flows.store.trigrams import EXPRESSION, LONG, NOTHING, Need, fold, grams
 from mcp_tools import required
 from mcp_tools.matching import Pattern
 
@@ -74,10 +74,23 @@ pairs = st.recursive(
 around = st.text(st.sampled_from(CHARACTERS + "xyz\n"), max_size=6)
 
 
-def grams(text: str) -> frozenset[str]:
+def words_of(text: str) -> list[str]:
+    return "".join(map(fold, text)).split()
+
+
+def trigrams_of(text: str) -> frozenset[str]:
     """The trigrams that pg_trgm makes of a folded text."""
-    padded = (f"  {word} " for word in "".join(map(fold, text)).split(" ") if word)
+    padded = (f"  {word} " for word in words_of(text))
     return frozenset(word[i : i + 3] for word in padded for i in range(len(word) - 2))
+
+
+def longs_of(text: str) -> frozenset[str]:
+    """The longer strings that a sieve knows."""
+    return frozenset(word[i : i + LONG] for word in words_of(text) for i in range(len(word) - LONG + 1))
+
+
+def grams_of(text: str) -> frozenset[str]:
+    return trigrams_of(text) | longs_of(text)
 
 
 @settings(max_examples=600, deadline=None)
@@ -95,16 +108,16 @@ def test_what_matches_is_never_left_out(pair: Pair, before: str, after: str, ign
         return
     if compiled.search(text):
         any_case = Pattern(pattern, ignore_case=ignore_case).need if pattern else NOTHING
-        assert any_case.met_by(grams(text)), (pattern, text)
+        assert any_case.met_by(grams_of(text)), (pattern, text)
 
 
 @settings(max_examples=300, deadline=None)
 @given(words, around, around, st.booleans())
 def test_a_literal_is_never_left_out(text: str, before: str, after: str, ignore_case: bool) -> None:
     need = Pattern(text, literal=True, ignore_case=ignore_case).need
-    assert need.met_by(grams(before + text + after))
+    assert need.met_by(grams_of(before + text + after))
     if ignore_case:
-        assert need.met_by(grams(before + text.swapcase() + after))
+        assert need.met_by(grams_of(before + text.swapcase() + after))
 
 
 @settings(max_examples=300, deadline=None)
@@ -137,30 +150,30 @@ def test_the_database_has_the_trigrams_that_we_expect(database: Database) -> Non
     query = sql.SQL("select {} from unnest(%(texts)s::text[]) b (body)").format(EXPRESSION)
     with database.connect() as connection:
         rows = connection.execute(query, {"texts": texts}).fetchall()
-    assert [frozenset(found) for (found,) in rows] == [grams(text) for text in texts]
+    assert [frozenset(found) for (found,) in rows] == [trigrams_of(text) for text in texts]
 
 
 def test_what_some_patterns_require() -> None:
     cases: list[tuple[str, Need]] = [
-        ("foo", Need(trigrams("foo"))),
-        ("->next", Need(trigrams("17next"))),  # punctuation counts
+        ("foo", Need(grams("foo"))),
+        ("->next", Need(grams("17next"))),  # punctuation counts
         (".*", NOTHING),
         (r"\d+", NOTHING),
         ("->", NOTHING),
         ("^if ", Need(frozenset({"  i", " if", "if "}))),  # a line's edge and a blank are edges of a word
-        ("(?i)MAKE", Need(trigrams("make"))),
-        ("foo.*bar", Need(trigrams("foo") | trigrams("bar"))),
+        ("(?i)MAKE", Need(grams("make"))),
+        ("foo.*bar", Need(grams("foo") | grams("bar"))),
         ("foo|x", NOTHING),
-        ("caf\u00e9s", Need(trigrams("cafq303q251s"))),  # beyond ASCII, the bytes
-        ("\u0418", Need(trigrams("q320q230"))),
-        ("(?i)caf\u00e9s", Need(trigrams("caf"))),  # but case is unknown there
+        ("caf\u00e9s", Need(grams("cafq303q251s"))),  # beyond ASCII, the bytes
+        ("\u0418", Need(grams("q320q230"))),
+        ("(?i)caf\u00e9s", Need(grams("caf"))),  # but case is unknown there
         ("ab[cd]ef", required.bounded(required.join(required.literal("ab", any_case=False), required.UNKNOWN))),
     ]
     for pattern, need in cases[:-1]:
         assert Pattern(pattern).need == need, pattern
     either = Pattern("ab[cd]ef").need
-    assert either.met_by(grams("abcef")) and either.met_by(grams("abdef"))
-    assert not either.met_by(grams("abxef"))
+    assert either.met_by(grams_of("abcef")) and either.met_by(grams_of("abdef"))
+    assert not either.met_by(grams_of("abxef"))
     words = [f"identifier_{n}" for n in range(40)]
     assert required.read("|".join(words), any_case=False).size == 40
     assert (

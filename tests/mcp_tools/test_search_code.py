@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -13,14 +14,15 @@ from psycopg.conninfo import make_conninfo
 
 from flows import settings
 from flows.errors import UsageError
-from flows.store import pieces
+from flows.store import grep, pieces, sieve
 from flows.store.connect import Database
 from flows.store.grep import Budget
 from flows.store.pieces import TEXT
-from flows.store.trigrams import EXPRESSION
-from mcp_tools import found, render
+from flows.store.trigrams import grams
+from mcp_tools import found, render, scope
 from mcp_tools import search_code as tool
 from mcp_tools.index import Index
+from mcp_tools.matching import Pattern
 from mcp_tools.results import CodeResult, CodeRow
 from mcp_tools.search_code import MAX_LIMIT, search_code
 from tests.conftest import Indexer
@@ -149,6 +151,11 @@ def test_paths_alone_list_files_with_the_reason_of_what_is_not_indexed(library: 
 def test_what_was_not_searched_is_said(library: Index) -> None:
     assert "not searched: 1 file (binary 1)" in search_code(library, "parse_retry_after", repo="acme/http").note
     assert not search_code(library, "parse_retry_after", repo="acme/http", paths=["src"]).note
+    with library.snapshot() as connection:
+        where = scope.resolve(connection).filters
+        assert grep.left_out(connection, where) == grep.left_out(
+            connection, replace(where, include=("",), likely=("%",))
+        )
 
 
 def test_kinds_of_nothing(library: Index) -> None:
@@ -422,11 +429,62 @@ def test_beyond_the_budget_totals_are_lower_bounds_and_always_the_same(
 
 
 def test_the_database_answers_from_the_index(library: Index) -> None:
-    query = sql.SQL("explain select blob_id from piece where {} @> %(grams)s::text[]").format(EXPRESSION)
+    need, given = Pattern("(parse|read)_retry_after", ignore_case=True).need, {}
+    passes = sieve.condition(need)
+    assert passes
+    query = sql.SQL("explain select blob_id from piece where {} and (sieve is null or {})").format(
+        grep._needs(need, given), passes
+    )
     with library.snapshot() as connection:
         connection.execute("set local enable_seqscan = off")
-        plan = "\n".join(row[0] for row in connection.execute(query, {"grams": ["foo"]}))
-    assert "piece_trigram" in plan
+        plan = [row[0].strip() for row in connection.execute(query, given)]
+    assert any(line.startswith("->  Bitmap Index Scan on piece_trigram") for line in plan)
+    assert "get_bit" in next(line for line in plan if line.startswith("Filter:")), plan
+    assert not any("show_trgm" in line for line in plan if line.startswith("Filter:"))  # it would read every text
+
+
+def test_a_name_is_not_looked_for_where_its_trigrams_are(index: Indexer, reader: Index, repo: Repo) -> None:
+    for n in range(5):
+        repo.write(f"decoy{n}.py", f"alpha_b, _beta_g, _gamma = {n}\n")
+    repo.commit(a_py="the_alpha_beta_gamma_name = 1\n", b_py="ALPHA_BETA_GAMMA = 2\n")
+    index(repo)
+    cases: list[tuple[str, dict[str, bool], int]] = [  # and how many files the answer has
+        ("alpha_beta_gamma", {"literal": True}, 1),
+        ("alpha_beta_gamma", {"literal": True, "ignore_case": True}, 2),
+        (r"\b(alpha|omega)_beta_gamma\b", {}, 0),
+        (r"_alpha_(beta|iota)_gamma", {}, 1),
+    ]
+
+    def searched(pattern: str, options: dict[str, bool]) -> int:
+        with reader.snapshot() as connection:
+            return tool._candidates(connection, Pattern(pattern, **options), scope.resolve(connection))[1]
+
+    for pattern, options, expected in cases:
+        assert searched(pattern, options) <= 2, pattern
+        assert totals(search_code(reader, pattern, **options))[1] == expected, pattern  # type: ignore[arg-type]
+    with index.database.connect() as connection:
+        connection.execute("update piece set sieve = null")  # as an older schema leaves it
+    for pattern, options, expected in cases:
+        assert searched(pattern, options) >= 6, pattern
+        assert totals(search_code(reader, pattern, **options))[1] == expected, pattern  # type: ignore[arg-type]
+    repo.commit(c_py="alpha_beta_gamma = 3\n")
+    index(repo)
+    assert searched(*cases[0][:2]) == 3
+    with index.database.connect() as connection:
+        assert connection.execute("select count(*) from piece where sieve is null").fetchone() == (0,)
+
+
+def test_what_no_sieve_knows_is_looked_up() -> None:
+    asked = grep._trigrams(Pattern(r"def \w+_handler_of_requests").need)
+    assert {"def", "ef "} <= set(asked) and len(asked) == grep.RAREST + 2
+    assert set(grep._trigrams(Pattern("foo bar baz").need)) == grams("foo bar baz")
+
+
+def test_a_text_is_kept_for_the_rows_or_read_again(library: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("retry", "RetryPolicy.wait", "def wait")
+    before = [search_code(library, name) for name in names]
+    monkeypatch.setattr(tool, "MAX_KEPT", 0)
+    assert [search_code(library, name) for name in names] == before
 
 
 def test_a_search_that_takes_too_long_is_an_error(library: Index, monkeypatch: pytest.MonkeyPatch) -> None:
