@@ -2,7 +2,7 @@
 -- name such as ignore_patterns stand in thousands of pieces, of which some have the name. Pieces without a sieve are
 -- searched as before; the next runs that publish give them one. And each branch says what it skips and how its last run
 -- ended, so that no search has to find out.
--- depends: 0013_weights
+-- depends: 0014_packed_signs
 
 alter table piece add column sieve bytea;
 alter table piece alter column sieve set storage plain;  -- as good as random, and read with the row or not at all
