@@ -334,6 +334,7 @@ def measure(settings: Settings, database: Database, embedder: Embedder, corpus: 
         print("| --- " * 10 + "|")
         rows = []
         with Index(settings, embedder=embedder) as index:
+            index.warm()  # as a server does
             for name, (arguments, share) in filters.items():
                 row = _latency(index, settings, corpus.queries, arguments) | {"filter": name, "share": share}
                 row |= _recall(connection, embedder, corpus.queries[:RECALL_QUERIES], arguments)

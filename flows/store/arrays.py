@@ -17,19 +17,21 @@ from flows.store.connect import Connection
 Integers = NDArray[np.int64]
 NONE: Integers = np.empty(0, np.int64)
 _HEADER = struct.Struct(">5i")  # dimensions, has nulls, type, length, first index
-_INT8, _INT8_ARRAY, _INT4_ARRAY, _FLOAT8_ARRAY = 20, 1016, 1007, 1022
+_INT8, _INT8_ARRAY, _INT4_ARRAY = 20, 1016, 1007
+_FLOAT8, _FLOAT8_ARRAY = 701, 1022
 
 
 class Packed(bytes):
-    """An int8[] in the database's binary format."""
+    """An int8[] or float8[] in the database's binary format."""
 
 
-def pack(values: Integers) -> Packed:
-    """Return integers as a parameter; the statement must cast it to int8[]."""
-    elements = np.empty(len(values), [("size", ">i4"), ("value", ">i8")])
+def pack(values: Integers | NDArray[np.float64]) -> Packed:
+    """Return numbers as a parameter; the statement must cast it to int8[] or float8[]."""
+    kind, number = (_FLOAT8, ">f8") if values.dtype.kind == "f" else (_INT8, ">i8")
+    elements = np.empty(len(values), [("size", ">i4"), ("value", number)])
     elements["size"] = 8
     elements["value"] = values
-    return Packed(_HEADER.pack(1, 0, _INT8, len(values), 1) + elements.tobytes())
+    return Packed(_HEADER.pack(1, 0, kind, len(values), 1) + elements.tobytes())
 
 
 class _Dumper(Dumper):

@@ -40,7 +40,6 @@ MAX_TERMS = 32  # of a query, the rarest first
 MAX_WORDED = 5_000  # texts that are scored by their words: .997 of the top 10 of scoring all, at 1 us each
 MAX_PLACES = 4  # of one text
 LEXED = 5_000  # chunks: 1 us for each whose words are looked at one by one
-WHOLE = 1_000  # texts whose whole vectors are compared after a scan of signs
 MOSTLY = 0.5  # of the corpus: most of what has a question's words is in such a scope
 WALK = {"hnsw.ef_search": "400", "hnsw.iterative_scan": "relaxed_order", "hnsw.max_scan_tuples": "40000"}
 _SET_WALK = "select " + ", ".join(["set_config(%s, %s, true)"] * len(WALK))
@@ -102,7 +101,7 @@ def candidates(
             scored = ask(connection, _SCORED, given) if terms and not scope.is_lexed else None
             if vector is not None:
                 near = _NEAREST_OF.format(vectors=model.vectors)
-                given["near"] = pack(scope.chunks.nearest(vector, max(WHOLE, pool)))
+                given["near"] = pack(scope.chunks.nearest(vector, pool))
             if scored is not None:
                 worded = _WORDED
                 given["worded"], given["scores"] = _best(scope.chunks, scored.fetchall()[0], pool)
@@ -194,15 +193,15 @@ _SCORED = sql.SQL(
 ).format()
 
 
-def _best(chunks: Chunks, scored: tuple[Any, Any], pool: int) -> tuple[Packed, list[float]]:
+def _best(chunks: Chunks, scored: tuple[Any, Any], pool: int) -> tuple[Packed, Packed]:
     """Return the texts in scope with the best word scores, and those, the best first."""
     texts, scores = scored
     if texts is None:  # nothing has the words
-        return pack(NONE), []
+        return pack(NONE), pack(NONE.astype(np.float64))
     inside = chunks.holds(texts)
     texts, scores = texts[inside], scores[inside]
     best = np.lexsort((texts, -scores))[:pool]
-    return pack(texts[best]), scores[best].tolist()
+    return pack(texts[best]), pack(scores[best])
 
 
 def _worded_in_walk(scope: Scope) -> sql.Composed:

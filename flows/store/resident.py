@@ -31,7 +31,10 @@ from flows.store.read import Filters
 SIZE = 64 << 20
 SCOPES = 32 << 20
 BESIDES = 9  # bytes of a chunk, besides its signs: its text's number and its level
-ROUGHLY = 10_000  # chunks that a comparison of signs leaves; what the query's numbers say of their signs decides then
+LARGE = 300_000  # chunks of a scope: beyond, what is nearest stands out more, and fewer need to be looked at
+# In a scope that is not so large, and in a large one: chunks that a comparison of signs leaves, then texts that the
+# inner product of the query with those signs leaves, whose whole vectors are compared.
+ROUGHLY, NEAREST = (16_000, 7_000), (1_500, 700)
 COPIES = 4  # chunks looked at for each text that is wanted: one text may stand in many files
 BATCH = 2_000  # cuts read at once
 BLOCK = 1 << 15  # chunks compared at once, as many as fit in a processor's cache
@@ -128,8 +131,8 @@ class Chunks:
         inside = octet < len(self.plane)
         return inside & ((self.plane[np.where(inside, octet, 0)] << (texts & 7).astype(np.uint8) & 128) > 0)
 
-    def nearest(self, vector: Vectors, count: int) -> Integers:
-        """Return about the ``count`` texts whose vectors are most like one, the most alike first, by their signs.
+    def nearest(self, vector: Vectors, least: int) -> Integers:
+        """Return the texts whose vectors are most like one, the most alike first, by their signs: ``least`` or more.
 
         First the chunks are found whose signs agree most with the query's; of those, the ones whose signs have the
         largest inner product with the query itself.
@@ -140,18 +143,18 @@ class Chunks:
             far = self._far(np.packbits(padded > 0).view(np.uint64))
         if not len(far):
             return NONE
+        is_large = len(far) > LARGE
+        roughly, count = ROUGHLY[is_large], max(least, NEAREST[is_large])
         some = far[:: max(1, len(far) // SAMPLE)]
-        last = min(-(-ROUGHLY * len(some) // len(far)), len(some)) - 1
+        last = min(-(-roughly * len(some) // len(far)), len(some)) - 1
         limit = np.partition(some.astype(np.uint16), last)[last]  # of bytes it takes ten times as long
         if self.level is not None:
             limit = min(limit, np.iinfo(far.dtype).max - 1)
         rows = self.rows.at(np.flatnonzero(far <= limit))
         products = self._products(rows, padded)
         for copies in (COPIES, len(rows)):
-            least = len(rows) - min(copies * count, len(rows))
-            leading = (
-                np.flatnonzero(products >= np.partition(products, least)[least]) if least else np.arange(len(rows))
-            )
+            passed = max(0, len(rows) - copies * count)
+            leading = np.flatnonzero(products >= np.partition(products, passed)[passed])
             texts = self.texts[rows[leading]]
             texts = texts[np.lexsort((texts, -products[leading]))]
             _, first = np.unique(texts, return_index=True)

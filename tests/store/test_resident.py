@@ -22,6 +22,12 @@ ONE = "def one():\n    return 1\n    return 2\n"
 TWO = "def two():\n    return 3\n    return 4\n"
 
 
+@pytest.fixture(autouse=True)
+def exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no more be returned than is asked for."""
+    monkeypatch.setattr(resident, "NEAREST", (1, 1))
+
+
 def made(vectors: Vectors, rows: list[int], level: int | None = None, texts: list[int] | None = None) -> Chunks:
     """Return chunks whose levels are 0 to 3 in turn, in a memory that holds all of ``vectors``."""
     words = -(-vectors.shape[1] // 64)
@@ -58,7 +64,7 @@ def test_the_nearest_by_signs_are_those_with_the_largest_product(
 
 
 def test_a_rough_look_leaves_those_that_agree_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resident, "ROUGHLY", 300)
+    monkeypatch.setattr(resident, "ROUGHLY", (300, 300))
     monkeypatch.setattr(resident, "SAMPLE", 1_000)
     chance = np.random.default_rng(2)
     vectors = chance.normal(size=(20_000, 64)).astype(np.float32)
