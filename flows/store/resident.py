@@ -31,6 +31,7 @@ from flows.store.read import Filters
 SIZE = 64 << 20
 SCOPES = 32 << 20
 BESIDES = 9  # bytes of a chunk, besides its signs: its text's number and its level
+KNOWN, PUBLISHED = 1_000, 300  # bytes, about, of a scope besides its arrays and patterns, and of one of its branches
 LARGE = 300_000  # chunks of a scope: beyond, what is nearest stands out more, and fewer need to be looked at
 # In a scope that is not so large, and in a large one: chunks that a comparison of signs leaves, then texts that the
 # inner product of the query with those signs leaves, whose whole vectors are compared.
@@ -207,13 +208,15 @@ class _Known:
 
     size: Size
     cuts: Integers | None
+    besides: int  # bytes, about, of its filters and of what its branches show
     rows: Rows | None = None
     plane: NDArray[np.uint8] | None = None
 
     @property
     def bytes(self) -> int:
         held: list[object] = [self.cuts, self.plane, self.rows and self.rows.numbers]
-        return 1_000 + sum(one.nbytes for one in held if isinstance(one, np.ndarray))
+        arrays = sum(one.nbytes for one in held if isinstance(one, np.ndarray))
+        return arrays + self.besides
 
 
 class Resident:
@@ -264,9 +267,12 @@ class Resident:
         known = self._scopes.get(filters)
         if known is None:
             size, cuts = _measure(connection, filters, most(model))
-            known = _Known(size, cuts)
+            patterns = (*filters.languages, *filters.include, *filters.likely, *filters.exclude)
+            besides = KNOWN + PUBLISHED * len(filters.branch_ids) + sum(100 + len(text) for text in patterns)
+            known = _Known(size, cuts, besides)
             if filters.published:  # without, what the branches show may change
                 self._scopes[filters] = known
+                self._make_room()
         else:
             self._scopes.move_to_end(filters)
         return known

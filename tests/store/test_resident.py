@@ -166,6 +166,10 @@ def test_what_does_not_fit_is_forgotten(index: Indexer, repo: Repo, monkeypatch:
             one, two = texts_of(connection, kept, paths=["a.py"]), texts_of(connection, kept, paths=["b.py"])
             assert one and two and sorted({*one, *two}) == shown(connection) == texts_of(connection, kept)
             assert kept._count <= 4 and len(kept._scopes) == 1
+        monkeypatch.setattr(resident, "SCOPES", 5 * (resident.KNOWN + resident.PUBLISHED + 700))
+        for n in range(20):
+            assert texts_of(connection, kept, paths=["a.py", f"not{n}.py"]) == one
+        assert len(kept._scopes) == 5
 
 
 def test_threads_share_it(index: Indexer, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
