@@ -8,8 +8,8 @@ one in each copy, so that texts and vectors are distinct. At each size the scrip
 process, as the MCP server runs it: unfiltered, in one repository, and with the filters (language, folder, level) that
 come nearest to leaving 50 %, 10 %, 1 % and .1 % of the chunks. Queries are sentences and names of the corpus's own
 definitions. "first" is a search of a process that has nothing of the scope in memory. Recall is that of the ten nearest
-texts against an exact scan. With --home the index is kept, and a second
-run measures it again without loading.
+texts against an exact scan. Eight clients then ask one process at once, and two processes. With --home the index is
+kept, and a second run measures it again without loading.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +62,9 @@ from tests.servers import temporary_home  # noqa: E402
 QUERIES = 150
 RECALL_QUERIES = 25
 CLIENTS = 8
+WORKERS = 2
 CLIENT_SECONDS = 12.0
+START_SECONDS = 40.0  # until all workers have what they search in memory
 BATCH = 5_000  # texts embedded and copied at once
 CHANGED = 3  # every third word of a copy is another one
 SHARES = (0.5, 0.1, 0.01, 0.001)
@@ -350,6 +354,8 @@ def measure(settings: Settings, database: Database, embedder: Embedder, corpus: 
                 "unfiltered": crowd(index, settings, corpus.queries, [{}]),
                 "all filters": crowd(index, settings, corpus.queries, everything),
             }
+        for name, some in (("unfiltered", [{}]), ("all filters", everything)):
+            crowds[f"{name}, {WORKERS} processes"] = crowd_of_workers(settings, corpus.queries, some)
     for name, row in crowds.items():
         print(f"{CLIENTS} clients, {name}: {row}")
     return {"sizes": sizes, "filters": rows, "clients": crowds, "peak_memory_mb": round(peak_memory_mb())}
@@ -458,8 +464,47 @@ def _recall(
 
 def crowd(
     index: Index, settings: Settings, queries: Sequence[str], filters: Sequence[dict[str, Any]]
-) -> dict[str, float]:
-    """Let clients ask at once, each as fast as it is answered."""
+) -> dict[str, Any]:
+    """Let clients of one process ask at once, each as fast as it is answered."""
+    server = server_cpu_seconds(settings)
+    asked = _ask(index, queries, filters, CLIENTS)
+    return _summary([asked], server_cpu_seconds(settings) - server)
+
+
+def crowd_of_workers(settings: Settings, queries: Sequence[str], filters: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Let as many clients ask several processes."""
+    start = time.time() + START_SECONDS
+    with ProcessPoolExecutor(WORKERS, get_context("spawn")) as pool:
+        work = [pool.submit(_worker, settings, queries, filters, start) for _ in range(WORKERS)]
+        time.sleep(max(0.0, start - time.time()))
+        server = server_cpu_seconds(settings)
+        asked = [one.result() for one in work]
+        return _summary(asked, server_cpu_seconds(settings) - server)
+
+
+def _worker(settings: Settings, queries: Sequence[str], filters: Sequence[dict[str, Any]], start: float) -> Asked:
+    with Index(settings, embedder=load_embedder()) as index:
+        index.warm()
+        for arguments in filters:
+            for query in queries[:20]:
+                code_search(index, query, **arguments)
+        if time.time() > start:
+            raise SystemExit(f"a worker took more than {START_SECONDS} s to begin")
+        time.sleep(start - time.time())
+        return _ask(index, queries, filters, CLIENTS // WORKERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What clients of one process saw: milliseconds of each answer, errors, CPU and wall seconds of the process."""
+
+    times: list[float]
+    errors: list[str]
+    cpu: float
+    wall: float
+
+
+def _ask(index: Index, queries: Sequence[str], filters: Sequence[dict[str, Any]], clients: int) -> Asked:
     times: list[float] = []
     errors: list[str] = []
     end = time.perf_counter() + CLIENT_SECONDS
@@ -474,20 +519,25 @@ def crowd(
                 errors.append(str(error))
             times.append((time.perf_counter() - began) * 1000)
 
-    cpu, server, began = time.process_time(), server_cpu_seconds(settings), time.perf_counter()
-    threads = [threading.Thread(target=ask, args=[number]) for number in range(CLIENTS)]
+    cpu, began = time.process_time(), time.perf_counter()
+    threads = [threading.Thread(target=ask, args=[number]) for number in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    wall, count = time.perf_counter() - began, max(1, len(times))
+    return Asked(times, errors, time.process_time() - cpu, time.perf_counter() - began)
+
+
+def _summary(asked: Sequence[Asked], server: float) -> dict[str, Any]:
+    times = sorted(found for one in asked for found in one.times)
+    count = max(1, len(times))
     return {
-        "queries_per_second": round(len(times) / wall, 1),
+        "queries_per_second": round(len(times) / max(one.wall for one in asked), 1),
         "p50": round(statistics.median(times), 1),
-        "p95": round(sorted(times)[int(count * 0.95)], 1),
-        "cpu_ms_here": round((time.process_time() - cpu) * 1000 / count, 1),
-        "cpu_ms_postgres": round((server_cpu_seconds(settings) - server) * 1000 / count, 1),
-        "errors": len(errors),
+        "p95": round(times[int(count * 0.95)], 1),
+        "cpu_ms_here": round(sum(one.cpu for one in asked) * 1000 / count, 1),
+        "cpu_ms_postgres": round(server * 1000 / count, 1),
+        "errors": sum(len(one.errors) for one in asked),
     }
 
 

@@ -185,7 +185,7 @@ def _config(machine: int, shm: int) -> dict[str, str]:
         "port": "5432",
         "unix_socket_permissions": "0700",
         "max_connections": "100",
-        "shared_buffers": f"{_between(128, machine // MIB // 16, 2048)}MB",
+        "shared_buffers": f"{_between(128, machine // MIB // 8, 4096)}MB",  # a million chunks take 3 GB
         "effective_cache_size": f"{machine // MIB // 2}MB",
         "work_mem": "32MB",
         "maintenance_work_mem": f"{build}MB",

@@ -38,7 +38,7 @@ LARGE = 300_000  # chunks of a scope: beyond, what is nearest stands out more, a
 ROUGHLY, NEAREST = (16_000, 7_000), (1_500, 700)
 COPIES = 4  # chunks looked at for each text that is wanted: one text may stand in many files
 BATCH = 2_000  # cuts read at once
-BLOCK = 1 << 15  # chunks compared at once, as many as fit in a processor's cache
+BLOCK = 1 << 14  # chunks compared at once, as many as fit in a processor's cache
 LEAST_RUN = 1_000  # chunks of a run on the average, where a scope is kept by its runs
 SAMPLE = 1 << 16  # chunks of which it is seen how far the nearest ones are
 MAX_PLANE = 1 << 27  # highest number of a text of which a bit says whether it is in scope
@@ -169,15 +169,16 @@ class Chunks:
         Of 256 signs that all differ, 0 is said: what is most unlike the query does no harm among the nearest.
         """
         result: NDArray[Any] = np.zeros(self.rows.count, np.uint8 if len(self.signs) <= 4 else np.uint16)
-        different, many = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.uint8)
+        different, many = np.empty((len(asked), BLOCK), np.uint64), np.empty((len(asked), BLOCK), np.uint8)
         start = 0
         for some in self.rows.blocks():
             levels = self.levels[some]
             size = len(levels)
             sums = result[start : start + size]
-            for word, of_query in zip(self.signs, asked, strict=True):
-                np.bitwise_xor(word[some], of_query, out=different[:size])
-                sums += np.bitwise_count(different[:size], out=many[:size])
+            # Few calls, each for all words: threads pass one another the interpreter at each.
+            np.bitwise_xor(self.signs[:, some], asked[:, None], out=different[:, :size])
+            np.bitwise_count(different[:, :size], out=many[:, :size])
+            np.add.reduce(many[:, :size], axis=0, dtype=result.dtype, out=sums)
             if self.level is not None:
                 np.copyto(sums, np.iinfo(result.dtype).max, where=levels != self.level)
             start += size
