@@ -26,18 +26,11 @@ _POLL_SECONDS = 1.0
 Progress = Callable[[str, int, int], None]
 
 
-# Whether the index of a quoted name is there and whole, as an expression with one parameter.
-USABLE = "coalesce((select i.indisvalid from pg_index i where i.indexrelid = to_regclass(%s)), false)"
-
-
 def usable(connection: Connection, model: Model) -> bool:
     """Say whether the index is there and whole."""
-    return connection.execute(f"select {USABLE}", [quoted(connection, model)]).fetchone() == (True,)
-
-
-def quoted(connection: Connection, model: Model) -> str:
-    """Return the index's name as SQL reads it."""
-    return _name(model).as_string(connection)
+    name = _name(model).as_string(connection)
+    query = "select coalesce((select indisvalid from pg_index where indexrelid = to_regclass(%s)), false)"
+    return connection.execute(query, [name]).fetchone() == (True,)
 
 
 def _name(model: Model) -> sql.Identifier:
