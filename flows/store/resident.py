@@ -152,6 +152,8 @@ class Chunks:
         if self.level is not None:
             limit = min(limit, np.iinfo(far.dtype).max - 1)
         rows = self.rows.at(np.flatnonzero(far <= limit))
+        if not len(rows):  # nothing is of the level in scope
+            return NONE
         products = self._products(rows, padded)
         for copies in (COPIES, len(rows)):
             passed = max(0, len(rows) - copies * count)

@@ -83,6 +83,13 @@ def test_a_text_in_many_places_counts_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(made(vectors, []).nearest(np.ones(8, np.float32), 50)) == 0
 
 
+@pytest.mark.parametrize("dimension", [8, 256, 300])
+def test_a_level_that_nothing_has_leaves_nothing(dimension: int) -> None:
+    vectors = np.ones((40, dimension), np.float32)
+    assert len(made(vectors, list(range(0, 40, 4)), 2).nearest(vectors[0], 50)) == 0
+    assert made(vectors, list(range(0, 40, 4)), 0).nearest(vectors[0], 50).tolist() == list(range(0, 40, 4))
+
+
 @pytest.mark.parametrize("plane", [True, False])
 def test_it_knows_which_texts_are_in_scope(plane: bool) -> None:
     chunks = made(np.ones((40, 8), np.float32), [3, 8, 9, 39], texts=[3 * n for n in range(40)])
