@@ -100,6 +100,12 @@ def test_it_knows_which_texts_are_in_scope(plane: bool) -> None:
     assert chunks.holds(asked).tolist() == [False, True, True, False, True, True, False, False]
 
 
+def test_a_small_scope_of_high_numbers_takes_little_memory() -> None:
+    chunks = made(np.ones((4, 8), np.float32), [1, 3], texts=[7, 100_000, 3, 100_001]).with_plane()
+    assert chunks.plane is None
+    assert chunks.holds(np.array([7, 100_000, 100_001, 100_002])).tolist() == [False, True, True, False]
+
+
 # --- an index ------------------------------------------------------------------------------------------------------
 
 
