@@ -41,6 +41,7 @@ from flows.store.connect import Connection, Database
 from flows.store.cuts import LEVELS, BlobTask, CutKey, KnownBlob
 from flows.store.models import Generation, Model
 from flows.store.texts import TextStore
+from flows.wording import counted
 
 log = logging.getLogger("gitstrata")
 
@@ -199,6 +200,7 @@ class _Run:
                 stale = self._stale(connection, branch, broken)
                 if branch is not None:
                     self._heal_signs(connection, branch, model)
+                    self._heal_sieves(connection, branch)
                 if branch is not None and self._is_unchanged(connection, branch, stale):
                     return self._leave(connection, branch)
                 todo = self._plan(connection, branch, stale)
@@ -276,6 +278,10 @@ class _Run:
             count = signs.rebuild(connection, model, branch.branch_id)
             if count:
                 self.report.notes.append(f"signs of vectors of {count} files of {branch.name} were put right")
+
+    def _heal_sieves(self, connection: Connection, branch: Branch) -> None:
+        if self.target.verify and (count := sieve.rebuild(connection, branch.branch_id)):
+            self.report.notes.append(f"sieves of {counted(count, 'piece')} of text of {branch.name} were put right")
 
     def _stale(self, connection: Connection, branch: Branch | None, broken: frozenset[int]) -> set[bytes]:
         if branch is None:

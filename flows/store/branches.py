@@ -163,14 +163,22 @@ def kept(connection: Connection, branch: Branch, gone: Collection[bytes]) -> lis
 
 def counts_agree(connection: Connection, branch: Branch) -> bool:
     """Say whether a branch's rows are as many as its state says; a branch that shows nothing is never sure of it."""
-    row = connection.execute(_COUNTS, {"id": branch.branch_id}).fetchone()
-    return branch.files > 0 and row == (branch.files, branch.failed, branch.chunks)
+    given = {"id": branch.branch_id}
+    row = connection.execute(_COUNTS, given).fetchone()
+    if branch.files == 0 or row != (branch.files, branch.failed, branch.chunks):
+        return False
+    query = f"select skipped = {_SKIPPED} from branch where branch_id = %(id)s"
+    return connection.execute(query, given).fetchone() == (True,)
 
 
 _COUNTS = sql.SQL(
     "select count(*), count(*) filter (where skip = 'failed'), array[{}]::int[] from file left join cut using (cut_id)"
     " where branch_id = %(id)s"
 ).format(sql.SQL(", ".join(f"coalesce(sum(levels[{i + 1}]), 0)" for i in range(len(LEVELS)))))
+_SKIPPED = (  # files by the reason why they show nothing
+    "(select coalesce(jsonb_object_agg(skip, n), '{}') from (select skip, count(*) as n from file"
+    " where branch_id = %(id)s and skip is not null group by 1) s)"
+)
 
 
 def publish(
@@ -220,9 +228,8 @@ def _recount(connection: Connection, branch_id: int) -> None:
     row = connection.execute(_COUNTS, {"id": branch_id}).fetchone()
     assert row is not None
     connection.execute(
-        "update branch set files = %(files)s, failed = %(failed)s, chunks = %(chunks)s, skipped = (select"
-        " coalesce(jsonb_object_agg(skip, n), '{}') from (select skip, count(*) as n from file"
-        " where branch_id = %(id)s and skip is not null group by 1) s) where branch_id = %(id)s",
+        f"update branch set files = %(files)s, failed = %(failed)s, chunks = %(chunks)s, skipped = {_SKIPPED}"
+        " where branch_id = %(id)s",
         dict(zip(("files", "failed", "chunks"), row, strict=True)) | {"id": branch_id},
     )
 

@@ -42,6 +42,7 @@ BLOCK = 1 << 14  # chunks compared at once, as many as fit in a processor's cach
 LEAST_RUN = 1_000  # chunks of a run on the average, where a scope is kept by its runs
 SAMPLE = 1 << 16  # chunks of which it is seen how far the nearest ones are
 MAX_PLANE = 1 << 27  # highest number of a text of which a bit says whether it is in scope
+WIDEST = 64  # bytes of those bits for each chunk of the scope: a small one is searched for a text's number instead
 _COMPARING = threading.Lock()  # several at once would push one another's chunks out of the processor's cache
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32) * 2 - 1  # (256, 8): -1 or 1
 
@@ -101,7 +102,7 @@ class Chunks:
     levels: NDArray[np.uint8]
     rows: Rows
     level: int | None  # the one that is in scope
-    plane: NDArray[np.uint8] | None = None  # a bit for each number of a text: it is in scope; None if they are too high
+    plane: NDArray[np.uint8] | None = None  # a bit for each number of a text: it is in scope; None if too high
 
     def all_texts(self) -> Integers:
         """Return the texts in scope, each once, in the order of their numbers."""
@@ -111,7 +112,7 @@ class Chunks:
         """Return these chunks with a bit for each number of a text."""
         texts = self._every_text()
         highest = int(texts.max(initial=0))
-        if highest >= MAX_PLANE:
+        if highest >= min(MAX_PLANE, 8 * WIDEST * len(texts)):
             return self
         bits = np.zeros(highest + 1, np.bool_)
         bits[texts] = True
@@ -152,6 +153,8 @@ class Chunks:
         if self.level is not None:
             limit = min(limit, np.iinfo(far.dtype).max - 1)
         rows = self.rows.at(np.flatnonzero(far <= limit))
+        if not len(rows):  # nothing is of the level in scope
+            return NONE
         products = self._products(rows, padded)
         for copies in (COPIES, len(rows)):
             passed = max(0, len(rows) - copies * count)

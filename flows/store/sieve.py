@@ -90,3 +90,23 @@ def fill(connection: Connection, seconds: float = FILL_SECONDS) -> None:
                 " s (blob_id, line, sieve) where p.blob_id = s.blob_id and p.line = s.line",
                 [[row[0] for row in rows], [row[1] for row in rows], [make(row[2]) for row in rows]],
             )
+
+
+def rebuild(connection: Connection, branch_id: int) -> int:
+    """Put right the sieves of what a branch shows, and return how many pieces that took; a wrong one hides matches."""
+    query = (
+        "select blob_id, line, body, sieve from piece where (blob_id, line) > (%s, %s) and sieve is not null and"
+        " blob_id in (select blob_id from file join cut using (cut_id) where branch_id = %s) order by 1, 2 limit %s"
+    )
+    last, count = (0, 0), 0
+    while rows := connection.execute(query, [*last, branch_id, _BATCH]).fetchall():
+        wrong = [(blob_id, line, found, made) for blob_id, line, body, found in rows if found != (made := make(body))]
+        if wrong:
+            connection.execute(
+                "update piece p set sieve = s.made from unnest(%b::int8[], %b::int4[], %b::bytea[], %b::bytea[])"
+                " s (blob_id, line, found, made)"
+                " where p.blob_id = s.blob_id and p.line = s.line and p.sieve = s.found",  # nobody has changed it
+                [list(values) for values in zip(*wrong, strict=True)],
+            )
+        last, count = rows[-1][:2], count + len(wrong)
+    return count

@@ -83,6 +83,13 @@ def test_a_text_in_many_places_counts_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(made(vectors, []).nearest(np.ones(8, np.float32), 50)) == 0
 
 
+@pytest.mark.parametrize("dimension", [8, 256, 300])
+def test_a_level_that_nothing_has_leaves_nothing(dimension: int) -> None:
+    vectors = np.ones((40, dimension), np.float32)
+    assert len(made(vectors, list(range(0, 40, 4)), 2).nearest(vectors[0], 50)) == 0
+    assert made(vectors, list(range(0, 40, 4)), 0).nearest(vectors[0], 50).tolist() == list(range(0, 40, 4))
+
+
 @pytest.mark.parametrize("plane", [True, False])
 def test_it_knows_which_texts_are_in_scope(plane: bool) -> None:
     chunks = made(np.ones((40, 8), np.float32), [3, 8, 9, 39], texts=[3 * n for n in range(40)])
@@ -91,6 +98,12 @@ def test_it_knows_which_texts_are_in_scope(plane: bool) -> None:
         assert chunks.plane is not None
     asked = np.array([0, 9, 24, 25, 27, 117, 118, 10_000_000_000])
     assert chunks.holds(asked).tolist() == [False, True, True, False, True, True, False, False]
+
+
+def test_a_small_scope_of_high_numbers_takes_little_memory() -> None:
+    chunks = made(np.ones((4, 8), np.float32), [1, 3], texts=[7, 100_000, 3, 100_001]).with_plane()
+    assert chunks.plane is None
+    assert chunks.holds(np.array([7, 100_000, 100_001, 100_002])).tolist() == [False, True, True, False]
 
 
 # --- an index ------------------------------------------------------------------------------------------------------

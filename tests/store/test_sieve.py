@@ -14,6 +14,8 @@ from flows.store import connect as module
 from flows.store import pieces, sieve
 from flows.store.connect import MIGRATIONS, Connection, Database, connect, open_database
 from flows.store.trigrams import LONG, Need, fold, grams, one_of
+from tests.conftest import Indexer
+from tests.repos import Repo
 from tests.store.test_connect import only
 
 CHARACTERS = "abksKS019_->.()\\ \t\r\n'ſ\u212aéñИ中\u05d0"
@@ -113,3 +115,28 @@ def test_pieces_of_an_older_schema_get_theirs(dsn: str, tmp_path: Path, monkeypa
         assert rows == [(body, sieve.make(body)) for body in bodies]
         counts = {"binary": 2, "too large": 3}
         assert connection.execute("select skipped, run_failed from branch").fetchone() == (counts, True)
+
+
+def test_a_run_that_verifies_puts_them_right(index: Indexer, repo: Repo) -> None:
+    repo.commit(a_py="def handle_request():\n    return 1\n", b_py="def other_names():\n    return 2\n")
+    index(repo, name="r")
+    with index.database.connect() as connection:
+        query = "select body, sieve from piece order by body"
+        right = connection.execute(query).fetchall()
+        connection.execute("update piece set sieve = '\\x0000000000000000' where body like '%handle_request%'")
+        assert connection.execute(query).fetchall() != right
+        assert index(repo, name="r", verify=True).notes == ["sieves of 1 piece of text of main were put right"]
+        assert connection.execute(query).fetchall() == right
+        assert index(repo, name="r", verify=True).notes == []
+
+
+def test_what_is_said_to_be_skipped_is_put_right(index: Indexer, repo: Repo) -> None:
+    repo.commit(a_py="x = 1\n", b_txt=b"\0\1\2 binary")
+    index(repo, name="r")
+    with index.database.connect() as connection:
+        right = connection.execute("select skipped from branch").fetchall()
+        assert right == [({"binary": 1},)]
+        connection.execute("update branch set skipped = '{}'")
+        index(repo, name="r")
+        assert connection.execute("select skipped from branch").fetchall() == right
+        assert index(repo, name="r").outcome == "unchanged"
