@@ -227,29 +227,38 @@ class Resident:
     """What a process keeps. Safe to share between threads."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # of what is kept, for moments
+        self._reading = threading.Lock()  # of who reads the database, and alone changes what is kept
         self._forget(("", 0, 0))
 
     def clear(self) -> None:
         """Forget everything: the database may be another one now."""
-        with self._lock:
+        with self._reading, self._lock:
             self._forget(("", 0, 0))
 
     def size(self, connection: Connection, model: Model, filters: Filters) -> Size:
         """Return how large a scope is."""
         with self._lock:
+            if known := self._known(model, filters):
+                return known.size
+        with self._reading:
             return self._look_up(connection, model, filters).size
 
     def chunks(self, connection: Connection, model: Model, filters: Filters) -> Chunks:
         """Return the chunks of a scope, after reading those that are not here."""
         with self._lock:
+            if (known := self._known(model, filters)) and known.rows:
+                return self._chunks(known, filters.level)
+        with self._reading:
             known = self._look_up(connection, model, filters)
             if known.rows is None:
                 cuts = known.cuts if known.cuts is not None else _cuts(connection, filters, None)[1]
                 assert cuts is not None
-                known.rows, known.cuts = Rows.of(self._load(connection, model, cuts)), None
-                known.plane = self._chunks(known, filters.level).with_plane().plane
-                self._make_room()
+                rows = self._load(connection, model, cuts)
+                with self._lock:
+                    known.rows, known.cuts = Rows.of(rows), None
+                    known.plane = self._chunks(known, filters.level).with_plane().plane
+                    self._make_room()
             return self._chunks(known, filters.level)
 
     def _chunks(self, known: _Known, level: int | None) -> Chunks:
@@ -264,21 +273,27 @@ class Resident:
         self._cuts, self._starts, self._counts = NONE, NONE, NONE  # of the cuts that are here, by their numbers
         self._scopes: OrderedDict[Filters, _Known] = OrderedDict()
 
+    def _known(self, model: Model, filters: Filters) -> _Known | None:
+        known = self._scopes.get(filters) if self._of == _identity(model) else None
+        if known is not None:
+            self._scopes.move_to_end(filters)
+        return known
+
     def _look_up(self, connection: Connection, model: Model, filters: Filters) -> _Known:
-        of = (model.fingerprint, model.dimension, model.rewrites)
-        if self._of != of:
-            self._forget(of)
-        known = self._scopes.get(filters)
-        if known is None:
-            size, cuts = _measure(connection, filters, most(model))
-            patterns = (*filters.languages, *filters.include, *filters.likely, *filters.exclude)
-            besides = KNOWN + PUBLISHED * len(filters.branch_ids) + sum(100 + len(text) for text in patterns)
-            known = _Known(size, cuts, besides)
-            if filters.published:  # without, what the branches show may change
+        with self._lock:
+            if self._of != _identity(model):
+                self._forget(_identity(model))
+            known = self._known(model, filters)
+        if known is not None:
+            return known
+        size, cuts = _measure(connection, filters, most(model))
+        patterns = (*filters.languages, *filters.include, *filters.likely, *filters.exclude)
+        besides = KNOWN + PUBLISHED * len(filters.branch_ids) + sum(100 + len(text) for text in patterns)
+        known = _Known(size, cuts, besides)
+        if filters.published:  # without, what the branches show may change
+            with self._lock:
                 self._scopes[filters] = known
                 self._make_room()
-        else:
-            self._scopes.move_to_end(filters)
         return known
 
     def _make_room(self) -> None:
@@ -292,13 +307,15 @@ class Resident:
         if len(missing):
             loaded = _read(connection, model, missing)
             if self._count + len(loaded.levels) > most(model) and self._count:
-                kept = self._scopes
-                self._forget(self._of)
-                for known in kept.values():  # their sizes still hold
-                    known.rows = None
-                self._scopes = kept
                 loaded = _read(connection, model, cuts)
-            self._append(loaded)
+                with self._lock:
+                    kept = self._scopes
+                    self._forget(self._of)
+                    for known in kept.values():  # their sizes still hold
+                        known.rows = None
+                    self._scopes = kept
+            with self._lock:
+                self._append(loaded)
         at = np.searchsorted(self._cuts, cuts)
         starts, counts = self._starts[at], self._counts[at]
         before = np.cumsum(counts) - counts
@@ -330,6 +347,10 @@ class Resident:
         self._starts = np.concatenate([self._starts, starts])[order]
         self._counts = np.concatenate([self._counts, new.counts])[order]
         self._count = count
+
+
+def _identity(model: Model) -> tuple[str, int, int]:
+    return model.fingerprint, model.dimension, model.rewrites
 
 
 def _grown(array: NDArray[Any], room: int) -> NDArray[Any]:

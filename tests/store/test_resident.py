@@ -185,6 +185,32 @@ def test_what_does_not_fit_is_forgotten(index: Indexer, repo: Repo, monkeypatch:
         assert len(kept._scopes) == 5
 
 
+def test_a_slow_read_holds_up_no_search_of_what_is_here(
+    index: Indexer, repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.commit(a_py=ONE, b_py=TWO)
+    index(repo, name="r")
+    kept, reading, go_on, read = Resident(), threading.Event(), threading.Event(), resident._read
+
+    def slow(connection: Connection, model: Model, cuts: Any) -> Any:
+        reading.set()
+        assert go_on.wait(30)
+        return read(connection, model, cuts)
+
+    def other() -> None:
+        with index.database.connect() as connection:
+            assert texts_of(connection, kept, paths=["b.py"])
+
+    with index.database.connect() as connection:
+        here = texts_of(connection, kept, paths=["a.py"])
+        monkeypatch.setattr(resident, "_read", slow)
+        thread = threading.Thread(target=other)
+        thread.start()
+        assert reading.wait(30) and texts_of(connection, kept, paths=["a.py"]) == here
+        go_on.set()
+        thread.join()
+
+
 def test_threads_share_it(index: Indexer, repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.commit(**{f"f{n}_py": f"def f{n}():\n    return {n}\n" for n in range(20)})
     index(repo, name="r")
