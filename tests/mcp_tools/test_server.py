@@ -422,12 +422,12 @@ def test_a_postgres_that_was_killed_comes_back(tmp_path: Path, errors: Path) -> 
         assert pid
         os.kill(pid, signal.SIGKILL)
         started = time.monotonic()
-        first = client.call("code_search", query="x")
-        assert not first.is_error or "\n" not in text_of(first)
-        second = client.call("code_search", query="x")
-        assert "The index is empty" in text_of(second) and not second.is_error
-        assert time.monotonic() - started < 15
-        assert database.status().pid not in (None, pid)
+        while database.status().pid in (None, pid):  # a backend outlives its postmaster for a moment, and answers
+            answer = client.call("code_search", query="x")
+            assert not answer.is_error or "\n" not in text_of(answer)
+            assert time.monotonic() - started < 15
+        last = client.call("code_search", query="x")
+        assert "The index is empty" in text_of(last) and not last.is_error
     assert "Traceback" not in errors.read_text()
 
 
