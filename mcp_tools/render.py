@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from flows.store import grep, resident, runs
+from flows.store import grep, runs, sizes
 from flows.store.read import BranchInfo
 from flows.store.runs import Run
 from flows.wording import counted
@@ -121,7 +121,7 @@ def nothing(connection: Connection, where: Scope) -> str:
     searched = names(where.branches)
     if not sum(info.files for info in where.branches):
         return f"{searched}: the commit has no file that may be indexed."
-    if resident.count_files(connection, where.filters) == 0:
+    if sizes.count_files(connection, where.filters) == 0:
         if where.filters.narrow:
             if reasons := grep.left_out(connection, where.filters):
                 left_out = f"{counted(sum(reasons.values()), 'file')} ({_counts(reasons)})"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flows import past
 from flows.errors import UsageError
-from flows.store import history, resident
+from flows.store import history, sizes
 from mcp_tools import people, render, scope
 from mcp_tools.code_search import check_query, gather
 from mcp_tools.index import Index
@@ -70,7 +70,7 @@ def _scope(connection: Connection, topic: str, repo: str, project: str) -> tuple
     where = scope.resolve(connection, repo=repo, project=project)
     if "/" in topic and not any(char.isspace() or char in "*?[!" for char in topic) and ".." not in topic.split("/"):
         below = scope.resolve(connection, repo=repo, project=project, paths=[topic])
-        if where.branches and resident.count_files(connection, below.filters):
+        if where.branches and sizes.count_files(connection, below.filters):
             return below, ""
         if where.branches and (topic.endswith("/") or "." in topic.rpartition("/")[2]):
             return where, f"no file or folder {topic} in {render.names(where.branches)}: searched for its words."

@@ -29,11 +29,13 @@ from chunkers import words
 from flows.embed import Vectors
 from flows.store import vector_index
 from flows.store.arrays import NONE, Packed, ask, fetch, pack
+from flows.store.compare import Chunks
 from flows.store.conditions import parameters, where
 from flows.store.connect import Connection
 from flows.store.models import Model
 from flows.store.read import Filters, Hit
-from flows.store.resident import Chunks, Resident, Size, most
+from flows.store.resident import Resident, most
+from flows.store.sizes import Size
 from flows.store.texts import query_weights
 
 MAX_TERMS = 32  # of a query, the rarest first
@@ -144,7 +146,7 @@ _PLACES = sql.SQL(
 def measure(connection: Connection, model: Model, filters: Filters, resident: Resident) -> Scope:
     """Return how a scope is to be searched."""
     size = resident.size(connection, model, filters)
-    if size.of_all_levels > most(model) and vector_index.usable(connection, model):
+    if size.chunks > most(model) and vector_index.usable(connection, model):
         return Scope(filters, size)
     return Scope(filters, size, resident.chunks(connection, model, filters))
 

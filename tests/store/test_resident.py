@@ -10,10 +10,11 @@ import pytest
 from psycopg import sql
 
 from flows.embed import Vectors
-from flows.store import resident, signs
+from flows.store import compare, resident, signs
+from flows.store.compare import Chunks, Rows
 from flows.store.connect import Connection
 from flows.store.models import Model, active_model
-from flows.store.resident import Chunks, Resident, Rows
+from flows.store.resident import Resident
 from mcp_tools import scope
 from tests.conftest import Indexer
 from tests.repos import Repo
@@ -25,7 +26,7 @@ TWO = "def two():\n    return 3\n    return 4\n"
 @pytest.fixture(autouse=True)
 def exactly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no more be returned than is asked for."""
-    monkeypatch.setattr(resident, "NEAREST", (1, 1))
+    monkeypatch.setattr(compare, "NEAREST", (1, 1))
 
 
 def made(vectors: Vectors, rows: list[int], level: int | None = None, texts: list[int] | None = None) -> Chunks:
@@ -49,8 +50,8 @@ def made(vectors: Vectors, rows: list[int], level: int | None = None, texts: lis
 def test_the_nearest_by_signs_are_those_with_the_largest_product(
     dimension: int, rows: Any, level: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(resident, "BLOCK", 700)
-    monkeypatch.setattr(resident, "LEAST_RUN", 500)
+    monkeypatch.setattr(compare, "BLOCK", 700)
+    monkeypatch.setattr(compare, "LEAST_RUN", 500)
     chance = np.random.default_rng(1)
     vectors = chance.normal(size=(4_000, dimension)).astype(np.float32)
     query = chance.normal(size=dimension).astype(np.float32)
@@ -64,8 +65,8 @@ def test_the_nearest_by_signs_are_those_with_the_largest_product(
 
 
 def test_a_rough_look_leaves_those_that_agree_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resident, "ROUGHLY", (300, 300))
-    monkeypatch.setattr(resident, "SAMPLE", 1_000)
+    monkeypatch.setattr(compare, "ROUGHLY", (300, 300))
+    monkeypatch.setattr(compare, "SAMPLE", 1_000)
     chance = np.random.default_rng(2)
     vectors = chance.normal(size=(20_000, 64)).astype(np.float32)
     near = (vectors[17] + chance.normal(scale=0.5, size=(20, 64))).astype(np.float32)
